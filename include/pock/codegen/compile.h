@@ -1,0 +1,77 @@
+// From optimised graphs to a program: kernels, their schedules, the memory plan, code, weights.
+//
+//   Program program = lower(train, infer, {.target = find_target("host")});   // kernels, plans: inspectable
+//   program.code = emit(program, Emit::exe);                                 // bytes of the file
+#pragma once
+
+#include <algorithm>
+#include <memory>
+
+#include "pock/codegen/target.h"
+#include "pock/ir/graph.h"
+#include "pock/loop/transform.h"
+#include "pock/passes/optimizer.h"
+#include "pock/plan/plan.h"
+
+namespace pock {
+
+struct KernelUse {
+  const Node* node = nullptr;
+  int kernel = 0;                        // index into Program::kernels
+  std::vector<const Value*> args;        // tensors in the kernel's order, workspace left out
+};
+
+struct CompiledKernel {
+  loop::Kernel plain, scheduled;         // arguments named a0, a1, ...: identical nests share one function
+  loop::Schedule schedule;
+  loop::Cost cost;
+  int64_t code_bytes = 0;                // after emit
+};
+
+struct CompileOptions {
+  Target target;
+  int threads = 4;
+  uint64_t seed = 0;
+  bool schedule = true;                  // false: plain loops
+  PlanOptions plan;
+  OptimizerChoice optimizer;
+  std::string loss_name, scheme, model_name;
+};
+
+// Where in a parameter block each persistent tensor lives.
+struct BlockLayout {
+  std::unordered_map<const Value*, int64_t> offset;  // of the training graph's values
+  int64_t bytes = 0;
+};
+
+struct Program {
+  const Graph* train = nullptr;          // forward, loss (output 0), backward, updates
+  const Graph* infer = nullptr;          // outputs: predictions, then loss of each sample if there is one; may be null
+  CompileOptions options;
+  std::vector<CompiledKernel> kernels;   // shared by both graphs
+  std::vector<KernelUse> train_uses, infer_uses;
+  Plan train_plan, infer_plan;
+  BlockLayout params, state, weights;    // weights: params first (same offsets), then frozen tensors and constants
+  int64_t arena_bytes() const { return std::max(train_plan.arena_bytes, infer_plan.arena_bytes); }
+};
+
+// Throws Error where the target cannot do it.
+Program lower(const Graph& train, const Graph* infer, const CompileOptions&);
+
+enum class Emit : uint8_t { exe, obj, llvm_ir, assembly };
+// The bytes of the file. Fills in code_bytes of the kernels.
+std::string emit(Program&, Emit);
+
+// The schedule for a kernel on a target: by the shape of its loops, never by the operator's name.
+loop::Schedule schedule_for(const loop::Kernel&, const Target&);
+
+// Kernels compiled into this process: for tests and benchmarks.
+class HostKernels {
+ public:
+  virtual ~HostKernels() = default;
+  // Runs all phases of a kernel; each parallel loop is cut in `pieces` equal ranges, as that many threads would.
+  virtual void run(int kernel, const std::vector<void*>& args, int pieces = 1) const = 0;
+};
+std::unique_ptr<HostKernels> load_kernels(const std::vector<loop::Kernel>&, const Target&);
+
+}  // namespace pock

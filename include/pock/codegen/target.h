@@ -1,0 +1,30 @@
+// A target is mostly a table: what the machine is, in numbers that schedules and the emitter read.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace pock {
+
+struct Tile {
+  int rows = 6;  // independent rows of accumulators in a contraction's register tile
+  int cols = 2;  // vectors a row
+};
+
+struct Target {
+  std::string name;        // "host", "x86-64"
+  std::string triple;
+  std::string cpu;         // LLVM's name
+  std::string features;    // LLVM's "+a,+b"
+  int vector_bits = 256;
+  Tile tile;
+  int threads = 4;         // planned for, where nobody says otherwise
+  std::vector<std::string> runtime;  // bitcode of the runtime to link
+  int vector_floats() const { return vector_bits / 32; }
+};
+
+// "host" (this machine's cpu), with an optional LLVM cpu name. Throws Error listing the targets and cpus there are.
+Target find_target(const std::string& name, const std::string& cpu = "");
+std::vector<std::string> target_names();
+
+}  // namespace pock

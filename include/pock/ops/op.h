@@ -1,0 +1,161 @@
+// An operator is one OpDef: everything that pock knows of it. See docs/add-an-operator.md.
+//
+//   const OpDef kRelu{
+//       .name = "relu",
+//       .doc = "x < 0 ? 0 : x",
+//       .inputs = 1,
+//       .infer = [](const InferArgs& a) { return same_as(a.in(0)); },
+//       .gradient = Gradient([](GradArgs& g) { g.add(0, g.b.value("relu_grad", {g.out(0), g.dout()})); }),
+//       .lower = Scalar([](const ScalarArgs& a) { return select(a.in(0) < lit(0), lit(0), a.in(0)); }),
+//       .in_place = 1,
+//   };
+//
+// Fields without a default are of types that cannot be default-made, so a forgotten one does not compile.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <variant>
+
+#include "pock/ir/builder.h"
+#include "pock/ir/graph.h"
+#include "pock/loop/build.h"
+
+namespace pock {
+
+// A string that must be given.
+struct Text {
+  Text(const char* t) : text(t) {}
+  operator std::string_view() const { return text; }
+  const char* text;
+};
+
+struct AttrDef {
+  enum Kind : uint8_t { integer, number, string, integers } kind;
+  const char* name;
+  std::optional<Attr> standard = {};  // value where none is given; without one the attribute must be given
+};
+
+// What a shape rule sees.
+class InferArgs {
+ public:
+  InferArgs(std::span<Value* const> in, const Attrs& attrs, const Loc& loc) : in_(in), attrs_(attrs), loc_(loc) {}
+  int count() const { return static_cast<int>(in_.size()); }
+  const Type& in(int i) const { return in_[i]->type; }
+  int64_t integer(std::string_view name) const;
+  double number(std::string_view name) const;
+  const std::string& string(std::string_view name) const;
+  const std::vector<int64_t>& integers(std::string_view name) const;
+  // An Error at the node, with a note that names each input and its type.
+  template <class... Args>
+  Error fail(fmt::format_string<Args...> format, Args&&... args) const {
+    return with_inputs(Error(loc_, format, std::forward<Args>(args)...));
+  }
+
+ private:
+  Error with_inputs(Error) const;
+  std::span<Value* const> in_;
+  const Attrs& attrs_;
+  const Loc& loc_;
+};
+using Types = std::vector<Type>;
+inline Types same_as(const Type& t) { return {t}; }
+// numpy's broadcasting of all inputs; throws a.fail where they do not fit.
+Types broadcast_all(const InferArgs& a);
+
+// What a gradient rule sees. It adds, for every input that has one, the gradient in terms of operators; what nobody
+// wants is removed afterwards.
+class GradArgs {
+ public:
+  Builder& b;
+  Node& node;
+  std::vector<Value*> douts;                  // per result; null where nothing flows back
+  std::vector<std::vector<Value*>> gradients;  // per input: what was added
+  std::vector<bool> wanted;                    // per input: a gradient is needed
+
+  Value* in(int i) const { return node.in(i); }
+  Value* out(int i = 0) const { return node.out(i); }
+  Value* dout(int i = 0) const { return douts[i]; }
+  bool wants(int i) const { return wanted[i]; }
+  void add(int i, Value* gradient) { gradients[i].push_back(gradient); }
+};
+
+// One element of every result from one element of each input (broadcast to the results' common shape). Fuses for free.
+class ScalarArgs {
+ public:
+  ScalarArgs(const Node& n, std::vector<loop::Expr> in) : node(n), in_(std::move(in)) {}
+  const Node& node;
+  const loop::Expr& in(int i) const { return in_[i]; }
+  double number(std::string_view name) const { return node.number(name); }
+
+ private:
+  std::vector<loop::Expr> in_;
+};
+struct Exprs : std::vector<loop::Expr> {  // one a result
+  Exprs(loop::Expr e) : vector{std::move(e)} {}
+  Exprs(std::initializer_list<loop::Expr> l) : vector(l) {}
+};
+
+// Plain loops. Indices are logical: where an element lies in memory is the buffer's business.
+class NestArgs : public loop::KernelBuilder {
+ public:
+  NestArgs(const Node& n, std::string name);
+  const Node& node;
+  const Type& in_type(int i) const { return node.in(i)->type; }
+  const Type& out_type(int i = 0) const { return node.out(i)->type; }
+  loop::Expr in(int i, std::vector<loop::Expr> index) const { return loop::load(ins_[i], std::move(index)); }
+  void out(int i, std::vector<loop::Expr> index, loop::Expr value) { store(outs_[i], std::move(index), std::move(value)); }
+
+ private:
+  std::vector<loop::BufferRef> ins_, outs_;
+};
+
+struct Gradient {
+  explicit Gradient(void (*rule)(GradArgs&)) : rule(rule) {}
+  // No gradient, and why ("its input is not a float"): shown to the person whose model needs it.
+  static Gradient none(const char* reason) { return Gradient(reason); }
+  void (*rule)(GradArgs&) = nullptr;
+  const char* reason = nullptr;
+
+ private:
+  explicit Gradient(const char* reason) : reason(reason) {}
+};
+
+struct Scalar { explicit Scalar(Exprs (*f)(const ScalarArgs&)) : rule(f) {} Exprs (*rule)(const ScalarArgs&); };
+struct Nest { explicit Nest(void (*f)(NestArgs&)) : rule(f) {} void (*rule)(NestArgs&); };
+// Other operators; returns one value a result. Expanded before autodiff where the operator has no gradient of its own,
+// after it otherwise.
+struct Expand {
+  explicit Expand(std::vector<Value*> (*f)(Builder&, const Node&)) : rule(f) {}
+  std::vector<Value*> (*rule)(Builder&, const Node&);
+};
+struct View {};    // result 0 is input 0's memory under another shape
+struct Effect {};  // no results: stores input 1 into the parameter that is input 0
+using Lowering = std::variant<Scalar, Nest, Expand, View, Effect>;
+
+struct OpDef {
+  Text name;
+  Text doc;
+  int inputs;
+  int results = 1;
+  std::vector<AttrDef> attrs = {};
+  Types (*infer)(const InferArgs&);
+  Gradient gradient;
+  Lowering lower;
+  int in_place = 0;        // result 0 may take over the memory of any of the first `in_place` inputs (equal types)
+  bool cheap = false;      // pointwise and cheap enough to compute again instead of keeping the result
+  bool variadic = false;   // `inputs` or more
+
+  bool is_view() const { return std::holds_alternative<View>(lower); }
+  bool has_effect() const { return std::holds_alternative<Effect>(lower); }
+};
+
+// The list of every operator (ops/registry.cpp).
+const std::vector<const OpDef*>& all_ops();
+const OpDef* find_op(std::string_view name);  // nullptr if there is none
+const OpDef& get_op(std::string_view name);   // POCK_CHECK
+
+// The kernel of a node whose operator is Scalar or Nest, unscheduled. Arguments: inputs, then results.
+loop::Kernel lower_node(const Node&);
+
+}  // namespace pock

@@ -1,0 +1,66 @@
+// A pass is a function over a graph that returns how many changes it made.
+//
+//   int dce(Graph&, const PassOptions&);
+//
+// The runner does the rest for every pass alike: it times it, verifies the graph after it, prints it on request and
+// leaves it out for `--no-NAME`. The order and the reasons are the table in passes/pipeline.cpp.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+
+#include "pock/ir/graph.h"
+#include "pock/passes/optimizer.h"
+
+namespace pock {
+
+enum class NormMode : uint8_t { train, frozen, fold };
+
+struct NormRule {
+  std::string pattern;  // glob over the batch norm node's name; "*" for all
+  NormMode mode;
+};
+
+// What to train and how; and what passes need to know of a target, as numbers.
+struct PassOptions {
+  std::vector<std::string> train, freeze;  // globs over parameter names; none: train all
+  std::vector<NormRule> norms;
+  std::optional<bool> unbiased_variance;   // of running variances; unset: by the model's producer
+  std::string loss;                        // "" = derive
+  OptimizerChoice optimizer;
+  // Input preprocessing: x * scale, then (x - mean) / std, in the graph; the input itself becomes u8.
+  std::optional<double> input_scale;
+  std::vector<double> input_mean, input_std;
+  bool inference = false;                  // build the inference graph: no gradients, running statistics
+};
+
+using PassFn = int (*)(Graph&, const PassOptions&);
+
+struct Pass {
+  const char* name;
+  PassFn run;
+  const char* why;
+  bool optional;  // may be left out by --no-NAME; all optional passes keep every bit of the result
+};
+
+const std::vector<Pass>& training_pipeline();
+const std::vector<Pass>& inference_pipeline();
+const Pass* find_pass(std::string_view name);
+
+struct PassRun {
+  std::string name;
+  int changes = 0;
+  double seconds = 0;
+};
+
+struct RunOptions {
+  std::set<std::string> disabled;
+  std::function<void(const std::string& pass, const Graph&)> after;  // after each pass; may be null
+};
+
+std::vector<PassRun> run_passes(Graph&, const std::vector<Pass>&, const PassOptions&, const RunOptions& = {});
+
+bool glob_match(std::string_view pattern, std::string_view name);  // * and ?
+
+}  // namespace pock

@@ -1,0 +1,41 @@
+#include "pock/support/diag.h"
+
+#include <cstdio>
+#include <stdexcept>
+
+namespace pock {
+
+std::string to_string(const Loc& loc) {
+  std::string text = loc.file;
+  if (loc.line) text += fmt::format(":{}:{}", loc.line, loc.column);
+  if (!loc.name.empty() || !loc.op.empty()) {
+    if (!text.empty()) text += ": ";
+    text += fmt::format("{} '{}'", loc.what, loc.name);
+    if (!loc.op.empty()) text += fmt::format(" ({})", loc.op);
+  }
+  return text;
+}
+
+std::string Error::prefix(const Loc& loc) {
+  std::string text = to_string(loc);
+  return text.empty() ? text : text + ": ";
+}
+
+void Error::add_note(const Loc& loc, const std::string& text) {
+  Loc inner = loc;
+  inner.file.clear();
+  text_ += "\n  " + prefix(inner) + text;
+}
+
+void Report::throw_if_any() const {
+  if (problems_.empty()) return;
+  throw Error(fmt::format("{}", fmt::join(problems_, "\n")));
+}
+
+void say(const std::string& line) { fmt::print(stderr, "{}\n", line); }
+
+void internal_error(const char* file, int line, const std::string& text) {
+  throw std::logic_error(fmt::format("pock has a bug ({}:{}): {}", file, line, text));
+}
+
+}  // namespace pock
