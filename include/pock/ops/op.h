@@ -121,7 +121,12 @@ struct Gradient {
   explicit Gradient(const char* reason) : reason(reason) {}
 };
 
-struct Scalar { explicit Scalar(Exprs (*f)(const ScalarArgs&)) : rule(f) {} Exprs (*rule)(const ScalarArgs&); };
+struct Scalar {
+  // `F` is a lambda without captures that returns an Expr or Exprs.
+  template <class F>
+  explicit Scalar(F) : rule([](const ScalarArgs& a) -> Exprs { return F{}(a); }) {}
+  Exprs (*rule)(const ScalarArgs&);
+};
 struct Nest { explicit Nest(void (*f)(NestArgs&)) : rule(f) {} void (*rule)(NestArgs&); };
 // Other operators; returns one value a result. Expanded before autodiff where the operator has no gradient of its own,
 // after it otherwise.
@@ -158,7 +163,9 @@ const std::vector<const OpDef*>& all_ops();
 const OpDef* find_op(std::string_view name);  // nullptr if there is none
 const OpDef& get_op(std::string_view name);   // POCK_CHECK
 
-// The kernel of a node whose operator is Scalar or Nest, unscheduled. Arguments: inputs, then results.
+// The kernel of a node whose operator is Scalar or Nest, unscheduled. Arguments: inputs, then results. A Scalar's
+// arguments drop axes along which they are broadcast, and neighbouring axes that no input tells apart are merged: the
+// same memory under the plainest shape, so that nodes which compute alike share a kernel.
 loop::Kernel lower_node(const Node&);
 
 }  // namespace pock
