@@ -150,9 +150,12 @@ struct OpDef {
   int in_place = 0;        // result 0 may take over the memory of any of the first `in_place` inputs (equal types)
   bool cheap = false;      // pointwise and cheap enough to compute again instead of keeping the result
   bool variadic = false;   // `inputs` or more
+  int channel_weight = -1;          // convolutions: the input whose first axis makes the result's channels
+  bool normalizes_classes = false;  // (log-)softmax over the last axis: a cross-entropy behind it wants input 0 instead
 
   bool is_view() const { return std::holds_alternative<View>(lower); }
   bool has_effect() const { return std::holds_alternative<Effect>(lower); }
+  bool pointwise() const { return std::holds_alternative<Scalar>(lower); }
 };
 
 // The list of every operator (ops/registry.cpp).
