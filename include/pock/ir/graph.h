@@ -99,6 +99,7 @@ class Graph {
 
   std::string name;
   std::string model_file;  // of the imported model, for people
+  std::string producer;    // "pytorch" where the file says so, else as the file says
   std::string model_hash;  // 16 hex digits over the model's bytes
 
   Value* add_input(std::string name, Type, Loc = {});
@@ -108,6 +109,7 @@ class Graph {
   Value* add_constant(Type, Data);
   Value* add_scalar(std::string name);            // f32[]
   void add_output(Value*, std::string name = "");
+  void remove_output(size_t i);
 
   // Makes a node at the end, or before `before`. Types of the results come from the OpDef's shape rule; defaults of
   // missing attributes are filled in. Throws Error where the operator refuses its inputs.
@@ -139,6 +141,7 @@ class Graph {
 
  private:
   Value* new_value(ValueKind, Type, std::string name);
+  Value* add_leaf(ValueKind, Type, std::string name, Data, Loc);
   std::list<std::unique_ptr<Node>> nodes_;
   std::map<int, std::unique_ptr<Value>> values_;
   std::vector<Value*> inputs_, outputs_, params_, scalars_;
