@@ -247,7 +247,7 @@ static void show_progress(const struct trainer *t) {
            t->terminal ? "\x1b[K" : "\n");
 }
 
-// Everything between two steps of the loop. False when training has to stop with status 1.
+// One step, from the samples to the update. False when training has to stop with status 1.
 static bool one_step(struct trainer *t, const struct pock_shuffle *shuffle) {
   const struct pock_program *p = t->program;
   double start = pock_seconds();
@@ -259,8 +259,9 @@ static bool one_step(struct trainer *t, const struct pock_shuffle *shuffle) {
   p->forward(&t->memory, &t->threads);
   __builtin_memcpy(&t->loss, t->memory.arena + p->loss_offset, sizeof t->loss);
   if (!finite(t->loss)) {
-    pock_say("%strainer: the loss of step %llu is not finite; nothing was saved since, %s\n", t->terminal ? "\n" : "",
-             (unsigned long long)t->progress.step + 1, "try a smaller --lr or look at the data");
+    pock_say("%strainer: the loss of step %llu is not finite: stopped before the update; a checkpoint already "
+             "written stays as it is. Try a smaller --lr, or look at the data\n",
+             t->terminal ? "\n" : "", (unsigned long long)t->progress.step + 1);
     return false;
   }
   p->update(&t->memory, &t->threads);

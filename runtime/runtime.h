@@ -76,7 +76,7 @@ struct pock_pool *pock_start_pool(uint32_t count);
 void pock_parallel_for(void *pool, pock_kernel fn, void *const *args, int64_t n);
 
 // ---- data.c
-enum { POCK_MAX_RANK = 8, POCK_OTHER_DTYPE = 255 };
+enum { POCK_MAX_RANK = 8 };
 struct pock_array {
   const uint8_t *data;
   uint64_t count;  // elements

@@ -36,7 +36,7 @@ TEST(Text, FloatsRoundTrip) {
     std::memcpy(&value, &bits, 4);
     std::string text = put([&](pock_text* t) { pock_put_float(t, value); });
     ASSERT_EQ(std::strtof(text.c_str(), nullptr), value) << text;
-    ASSERT_LE(text.size(), 16u);
+    ASSERT_LE(text.size(), 17u);
   }
   EXPECT_EQ(put([](pock_text* t) { pock_put_float(t, 2.3f); }), "2.3");
   EXPECT_EQ(put([](pock_text* t) { pock_put_float(t, -0.0f); }), "-0");
@@ -83,13 +83,28 @@ TEST(Shuffle, IsAPermutation) {
         seen[to] = true;
         in_place += to == i;
       }
-      if (n > 100) EXPECT_LT(in_place, 12u);
+      EXPECT_LT(in_place, n > 100 ? 12u : 9u);
     }
   pock_shuffle a = pock_shuffle_for(60000, 42, 0), b = pock_shuffle_for(60000, 42, 1), c = pock_shuffle_for(60000, 43, 0);
   int same = 0;
   for (uint64_t i = 0; i < 1000; ++i)
     same += pock_shuffled(&a, i) == pock_shuffled(&b, i) || pock_shuffled(&a, i) == pock_shuffled(&c, i);
   EXPECT_LT(same, 5);
+}
+
+TEST(ThreadsNone, RunsTheLoopAtOnce) {
+  EXPECT_EQ(pock_start_pool(2), nullptr);
+  int64_t seen[2] = {-1, -1};
+  void* args[] = {seen};
+  auto note = [](void* const* a, int64_t begin, int64_t end) {
+    static_cast<int64_t*>(a[0])[0] = begin;
+    static_cast<int64_t*>(a[0])[1] = end;
+  };
+  pock_parallel_for(pock_start_pool(1), note, args, 0);
+  EXPECT_EQ(seen[0], -1);
+  pock_parallel_for(pock_start_pool(1), note, args, 5);
+  EXPECT_EQ(seen[0], 0);
+  EXPECT_EQ(seen[1], 5);
 }
 
 TEST(Crc, IsTheUsualOne) {
