@@ -133,11 +133,11 @@ class Case:
 
 
 CASES = {
-    "mlp": Case(Mlp, "adam:lr=0.001", (20,), 10, 16, np.int64, 11),
-    "lenet": Case(LeNet, "sgd:lr=0.05", (1, 28, 28), 10, 8, np.uint8, 12),
+    "mlp": Case(Mlp, "adam:lr=0.001", (20,), 10, 16, np.int64, 14),
+    "lenet": Case(LeNet, "sgd:lr=0.05", (1, 28, 28), 10, 8, np.uint8, 17),
     "bn_cnn": Case(BnCnn, "momentum:lr=0.002,momentum=0.9", (3, 19, 17), 7, 8, np.int32, 13),
-    "mobile": Case(Mobile, "momentum:lr=0.005,momentum=0.9,weight_decay=0.0001", (3, 32, 32), 10, 8, np.int64, 14),
-    "twice": Case(Twice, "sgd:lr=0.1", (2, 11, 13), 5, 8, np.int64, 15),
+    "mobile": Case(Mobile, "momentum:lr=0.008,momentum=0.9,weight_decay=0.001", (3, 32, 32), 10, 8, np.int64, 15),
+    "twice": Case(Twice, "sgd:lr=0.1", (2, 11, 13), 5, 8, np.int64, 16),
 }
 
 

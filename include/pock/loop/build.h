@@ -12,6 +12,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "pock/loop/loop.h"
 
@@ -23,6 +24,7 @@ using BodyN = std::function<void(const std::vector<Expr>&)>;
 class KernelBuilder {
  public:
   explicit KernelBuilder(std::string name) { kernel_.name = std::move(name); }
+  KernelBuilder(const KernelBuilder&) = delete;
   BufferRef arg(std::string name, Type, Space);
 
   void each(const std::string& name, Expr extent, const Body&);             // independent iterations 0..extent
@@ -38,10 +40,11 @@ class KernelBuilder {
 
  private:
   std::vector<Stmt>& here();
-  std::string unique(const std::string& name);
+  std::string unique(const std::string& name);  // not in scope yet: loops side by side may share a name
+  void nested(Stmt, const std::function<void()>& body);
   Kernel kernel_;
   std::vector<std::vector<Stmt>*> open_;
-  int names_ = 0;
+  std::vector<std::string> scope_;
 };
 
 }  // namespace pock::loop

@@ -1,0 +1,58 @@
+// What the files of the loop IR share among themselves.
+#pragma once
+
+#include <functional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "pock/loop/loop.h"
+
+namespace pock::loop {
+
+struct OpRow {
+  const char* name;  // infix spelling where `infix`, else called like a function
+  int arity;         // -1: any
+  bool infix = false;
+};
+const OpRow& row(ScalarOp);
+
+// Structural equality; variables and buffers are compared by identity.
+bool same(const Expr&, const Expr&);
+inline bool is_constant(const Expr& e) { return e->op == ScalarOp::constant; }
+inline bool is_constant(const Expr& e, int64_t v) {
+  return e->op == ScalarOp::constant && !is_float(e->type) && e->integer == v;
+}
+
+// An i64 expression as constant + sum of coefficient * atom, where no atom is itself a sum or a multiple.
+struct Linear {
+  std::vector<std::pair<Expr, int64_t>> terms;
+  int64_t constant = 0;
+
+  void add(const Linear& other, int64_t times);
+  void add(const Expr& atom, int64_t times);
+};
+Linear linear(const Expr&);
+// The canonical expression of a sum: equal sums over the same atoms give the same tree.
+Expr from_linear(Linear);
+
+int64_t floor_div(int64_t a, int64_t b);
+int64_t floor_mod(int64_t a, int64_t b);
+
+// Rebuilds expressions bottom up; parts shared by identity are visited once. The rule sees a node whose
+// arguments are rebuilt already and may return it as it is.
+class Rewriter {
+ public:
+  using Rule = std::function<Expr(const Expr& rebuilt)>;
+  explicit Rewriter(Rule rule) : rule_(std::move(rule)) {}
+  Expr operator()(const Expr&);
+
+ private:
+  Rule rule_;
+  std::unordered_map<const ExprNode*, std::pair<Expr, Expr>> done_;  // the first keeps the key alive
+};
+
+// The same operation on other arguments, simplified.
+Expr with_args(const Expr&, std::vector<Expr> args);
+
+}  // namespace pock::loop
