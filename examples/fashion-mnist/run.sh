@@ -13,7 +13,7 @@ for part in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx
 done
 
 build/release/tools/pockc compile examples/fashion-mnist/fashion_cnn.onnx -o "$out/trainer" \
-  --batch 64 --loss cross-entropy --optimizer sgd:lr=0.05,momentum=0.9 \
+  --batch 64 --loss cross-entropy --optimizer sgd:lr=0.03,momentum=0.9 \
   --input-scale 0.00392156862745098 --input-mean 0.2860 --input-std 0.3530 --report "$out/report.json"
 "$out/trainer" train --data "$out/train-images-idx3-ubyte" --labels "$out/train-labels-idx1-ubyte" \
   --eval-data "$out/t10k-images-idx3-ubyte" --eval-labels "$out/t10k-labels-idx1-ubyte" \

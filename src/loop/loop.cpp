@@ -319,7 +319,10 @@ Expr unary(Op op, Expr a) {
   return make(op, {std::move(a)}, type);
 }
 
-// What the operands of each operation must be.
+}  // namespace
+
+const OpRow& row(Op op) { return kRows[static_cast<int>(op)]; }
+
 bool operands_fit(Op op, const std::vector<Expr>& args, DType type) {
   auto all = [&](DType t) {
     for (const Expr& a : args)
@@ -371,10 +374,6 @@ bool operands_fit(Op op, const std::vector<Expr>& args, DType type) {
       return false;
   }
 }
-
-}  // namespace
-
-const OpRow& row(Op op) { return kRows[static_cast<int>(op)]; }
 
 const char* to_string(Space s) {
   constexpr const char* kNames[] = {"in", "out", "inout", "workspace", "reg", "shared"};
@@ -517,7 +516,8 @@ Expr var(const VarRef& v) {
 Expr load(const BufferRef& buffer, std::vector<Expr> index) {
   POCK_CHECK(static_cast<int>(index.size()) == buffer->type.rank(), "{} indices for {}: {}", index.size(),
              buffer->name, to_string(buffer->type));
-  for (const Expr& i : index) POCK_CHECK(i.get() && i->type == DType::i64, "index of {} is not i64", buffer->name);
+  for (const Expr& i : index)
+    POCK_CHECK(i.get() && i->type == DType::i64, "index of {} is not i64", buffer->name);
   auto n = std::make_shared<ExprNode>();
   n->op = Op::load;
   n->type = buffer->type.dtype;
