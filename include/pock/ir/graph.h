@@ -139,6 +139,7 @@ class Graph {
 
  private:
   Value* new_value(ValueKind, Type, std::string name);
+  Value* add_leaf(ValueKind, Type, std::string name, Data, Loc);
   std::list<std::unique_ptr<Node>> nodes_;
   std::map<int, std::unique_ptr<Value>> values_;
   std::vector<Value*> inputs_, outputs_, params_, scalars_;
