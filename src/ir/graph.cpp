@@ -163,6 +163,11 @@ void Graph::add_output(Value* v, std::string name) {
   output_names_.push_back(std::move(name));
 }
 
+void Graph::remove_output(size_t i) {
+  outputs_.erase(outputs_.begin() + static_cast<std::ptrdiff_t>(i));
+  output_names_.erase(output_names_.begin() + static_cast<std::ptrdiff_t>(i));
+}
+
 Node* Graph::add_node(const OpDef& op, std::vector<Value*> inputs, Attrs attrs, Loc loc, Node* before) {
   int count = static_cast<int>(inputs.size());
   if (op.variadic ? count < op.inputs : count != op.inputs)

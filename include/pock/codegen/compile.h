@@ -33,6 +33,7 @@ struct CompileOptions {
   int threads = 4;
   uint64_t seed = 0;
   bool schedule = true;                  // false: plain loops
+  bool share_kernels = true;             // false: a function for every node
   PlanOptions plan;
   OptimizerChoice optimizer;
   std::string loss_name, scheme, model_name;

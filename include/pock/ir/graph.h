@@ -99,6 +99,7 @@ class Graph {
 
   std::string name;
   std::string model_file;  // of the imported model, for people
+  std::string producer;    // "pytorch" where the file says so, else as the file says
   std::string model_hash;  // 16 hex digits over the model's bytes
 
   Value* add_input(std::string name, Type, Loc = {});
@@ -108,6 +109,7 @@ class Graph {
   Value* add_constant(Type, Data);
   Value* add_scalar(std::string name);            // f32[]
   void add_output(Value*, std::string name = "");
+  void remove_output(size_t i);
 
   // Makes a node at the end, or before `before`. Types of the results come from the OpDef's shape rule; defaults of
   // missing attributes are filled in. Throws Error where the operator refuses its inputs.

@@ -121,7 +121,12 @@ struct Gradient {
   explicit Gradient(const char* reason) : reason(reason) {}
 };
 
-struct Scalar { explicit Scalar(Exprs (*f)(const ScalarArgs&)) : rule(f) {} Exprs (*rule)(const ScalarArgs&); };
+struct Scalar {
+  // `F` is a lambda without captures that returns an Expr or Exprs.
+  template <class F>
+  explicit Scalar(F) : rule([](const ScalarArgs& a) -> Exprs { return F{}(a); }) {}
+  Exprs (*rule)(const ScalarArgs&);
+};
 struct Nest { explicit Nest(void (*f)(NestArgs&)) : rule(f) {} void (*rule)(NestArgs&); };
 // Other operators; returns one value a result. Expanded before autodiff where the operator has no gradient of its own,
 // after it otherwise.
@@ -145,9 +150,12 @@ struct OpDef {
   int in_place = 0;        // result 0 may take over the memory of any of the first `in_place` inputs (equal types)
   bool cheap = false;      // pointwise and cheap enough to compute again instead of keeping the result
   bool variadic = false;   // `inputs` or more
+  int channel_weight = -1;          // convolutions: the input whose first axis makes the result's channels
+  bool normalizes_classes = false;  // (log-)softmax over the last axis: a cross-entropy behind it wants input 0 instead
 
   bool is_view() const { return std::holds_alternative<View>(lower); }
   bool has_effect() const { return std::holds_alternative<Effect>(lower); }
+  bool pointwise() const { return std::holds_alternative<Scalar>(lower); }
 };
 
 // The list of every operator (ops/registry.cpp).
@@ -155,7 +163,9 @@ const std::vector<const OpDef*>& all_ops();
 const OpDef* find_op(std::string_view name);  // nullptr if there is none
 const OpDef& get_op(std::string_view name);   // POCK_CHECK
 
-// The kernel of a node whose operator is Scalar or Nest, unscheduled. Arguments: inputs, then results.
+// The kernel of a node whose operator is Scalar or Nest, unscheduled. Arguments: inputs, then results. A Scalar's
+// arguments drop axes along which they are broadcast, and neighbouring axes that no input tells apart are merged: the
+// same memory under the plainest shape, so that nodes which compute alike share a kernel.
 loop::Kernel lower_node(const Node&);
 
 }  // namespace pock

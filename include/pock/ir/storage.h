@@ -1,0 +1,29 @@
+// Which values share memory: a view lies in its input's memory, an in-place result takes over its input's.
+//
+//   const Value* owner = storage_owner(v);            // an input, a parameter, ... or the result that got
+//   the memory for (const Value* alias : aliases(owner)) ...     // everything that lies there, the owner
+//   first
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "pock/ir/graph.h"
+
+namespace pock {
+
+using Positions = std::unordered_map<const Node*, int>;
+Positions positions(const Graph&);
+
+// The input of `v`'s node whose memory `v` lies in, or nullptr where `v` has its own.
+Value* storage_source(const Value* v);
+Value* storage_owner(Value* v);
+inline const Value* storage_owner(const Value* v) { return storage_owner(const_cast<Value*>(v)); }
+std::vector<const Value*> aliases(const Value* owner);
+
+// Whether result 0 may take over the memory of input `i`: the operator allows it, the types are equal, the
+// memory is a result's, `n` reads it in no other way, and nobody reads it after `n` by way of other values
+// than result 0.
+bool may_take_over(const Graph&, const Positions&, const Node& n, int i);
+
+}  // namespace pock

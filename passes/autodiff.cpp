@@ -1,0 +1,86 @@
+// Reverse-mode differentiation at compile time. Output 0 is the loss. For every trained parameter the graph gets an output
+// "NAME.grad" (gradient_output_name), which the update pass takes away again.
+#include <unordered_map>
+#include <unordered_set>
+
+#include "pock/ir/builder.h"
+#include "pock/ops/op.h"
+#include "pock/passes/passes.h"
+
+namespace pock {
+
+std::string gradient_output_name(const Value& param) { return param.name + ".grad"; }
+
+std::unordered_set<const Value*> depends_on_trained(const Graph& g) {
+  std::unordered_set<const Value*> active;
+  for (const Value* p : g.params())
+    if (p->trained) active.insert(p);
+  for (const Node* n : g.nodes()) {
+    if (!n->op->gradient.rule) continue;
+    for (const Value* v : n->inputs())
+      if (active.count(v)) {
+        for (const Value* r : n->results())
+          if (is_float(r->type.dtype)) active.insert(r);
+        break;
+      }
+  }
+  return active;
+}
+
+Node* loss_node(const Graph& g) {
+  Node* n = g.outputs()[0]->node;
+  POCK_CHECK(n, "the loss is not computed by a node");
+  return n;
+}
+
+int autodiff(Graph& g, const PassOptions&) {
+  Value* loss = g.outputs()[0];
+  std::unordered_set<const Value*> active = depends_on_trained(g);
+  POCK_CHECK(active.count(loss), "the loss depends on nothing trained");
+
+  // Contributions to the gradient of a value, in the order in which they were made. Their sum is made when the value's
+  // own node is reached: then all readers have been visited.
+  std::unordered_map<const Value*, std::vector<Value*>> contributions;
+  auto gradient_of = [&](Value* v, Builder& b) -> Value* {
+    auto it = contributions.find(v);
+    if (it == contributions.end()) return nullptr;
+    Value* sum = it->second[0];
+    for (size_t i = 1; i < it->second.size(); ++i) sum = b.add(sum, it->second[i]);
+    return sum;
+  };
+
+  std::vector<Node*> forward = g.nodes_backward();
+  Builder seed(g, loss->loc());
+  contributions[loss] = {seed.constant(loss->type, std::vector<float>(loss->type.elements(), 1.0f))};
+  for (Node* n : forward) {
+    if (!n->op->gradient.rule) continue;
+    bool reached = false, wanted = false;
+    for (Value* r : n->results()) reached |= contributions.count(r) != 0;
+    for (Value* v : n->inputs()) wanted |= active.count(v) != 0;
+    if (!reached || !wanted) continue;
+    Builder b(g, n->loc);
+    GradArgs args{b, *n, {}, {}, {}};
+    for (Value* r : n->results()) args.douts.push_back(gradient_of(r, b));
+    args.gradients.resize(n->inputs().size());
+    for (Value* v : n->inputs()) args.wanted.push_back(active.count(v) != 0);
+    n->op->gradient.rule(args);
+    for (size_t i = 0; i < args.gradients.size(); ++i)
+      for (Value* gradient : args.gradients[i]) {
+        POCK_CHECK(gradient->type == n->in(i)->type, "gradient of {} for input {} is {}, the input is {}",
+                   std::string_view(n->op->name), i, to_string(gradient->type), to_string(n->in(i)->type));
+        if (args.wanted[i]) contributions[n->in(i)].push_back(gradient);
+      }
+  }
+  int count = 0;
+  for (Value* p : g.params()) {
+    if (!p->trained) continue;
+    Builder b(g, p->loc());
+    Value* gradient = gradient_of(p, b);
+    POCK_CHECK(gradient, "no gradient reached '{}'", p->name);
+    g.add_output(gradient, gradient_output_name(*p));
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace pock

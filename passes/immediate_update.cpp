@@ -1,0 +1,72 @@
+// Moves each optimizer step to the earliest place: behind its gradient and behind every other reader of the parameter.
+// The gradient then dies at once, and the next one can take its memory. Running statistics likewise, but never before
+// the loss: a step that is given up leaves everything alone.
+#include <algorithm>
+#include <unordered_map>
+
+#include "pock/ops/op.h"
+#include "pock/passes/passes.h"
+
+namespace pock {
+namespace {
+
+// The nodes that exist only to make `update`'s new value: its maker, and what feeds that and nothing else, as long as it
+// stands behind the loss.
+void private_makers(Node* n, const std::unordered_map<Node*, int>& position, int loss, std::vector<Node*>* group) {
+  for (Value* v : n->inputs()) {
+    Node* maker = v->node;
+    if (!maker || position.at(maker) <= loss || !maker->op->pointwise()) continue;
+    bool ours = true;
+    for (Value* r : maker->results())
+      for (Node* user : r->users)
+        ours &= user->op->has_effect() || std::find(group->begin(), group->end(), user) != group->end();
+    if (!ours || std::find(group->begin(), group->end(), maker) != group->end()) continue;
+    group->push_back(maker);
+  }
+}
+
+}  // namespace
+
+int immediate_update(Graph& g, const PassOptions&) {
+  Node* loss = loss_node(g);
+  int moved = 0;
+  std::vector<Node*> done;
+  for (Node* update : g.nodes()) {
+    if (!update->op->has_effect() || std::find(done.begin(), done.end(), update) != done.end()) continue;
+    std::vector<Node*> order = g.nodes();
+    std::unordered_map<Node*, int> position;
+    for (size_t i = 0; i < order.size(); ++i) position[order[i]] = static_cast<int>(i);
+
+    // All updates fed by the same step move together with it.
+    std::vector<Node*> group = {update};
+    private_makers(update, position, position.at(loss), &group);
+    for (size_t i = 1; i < group.size(); ++i)
+      for (Value* r : group[i]->results())
+        for (Node* user : r->users)
+          if (user->op->has_effect() && std::find(group.begin(), group.end(), user) == group.end()) group.push_back(user);
+    auto in_group = [&](Node* n) { return std::find(group.begin(), group.end(), n) != group.end(); };
+
+    int after = position.at(loss);
+    for (Node* n : group) {
+      for (Value* v : n->inputs())
+        if (v->node && !in_group(v->node)) after = std::max(after, position.at(v->node));
+      if (n->op->has_effect())
+        for (Node* reader : n->in(0)->users)
+          if (!in_group(reader)) after = std::max(after, position.at(reader));
+    }
+    std::sort(group.begin(), group.end(), [&](Node* a, Node* b) { return position.at(a) < position.at(b); });
+    Node* before = g.next(order[after]);
+    while (before && in_group(before)) before = g.next(before);
+    bool in_place_already = true;
+    for (size_t i = 0; i < group.size(); ++i) in_place_already &= position.at(group[i]) == after + 1 + static_cast<int>(i);
+    if (!in_place_already) {
+      for (Node* n : group) g.move_before(n, before);
+      ++moved;
+    }
+    for (Node* n : group)
+      if (n->op->has_effect()) done.push_back(n);
+  }
+  return moved;
+}
+
+}  // namespace pock

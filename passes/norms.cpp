@@ -1,0 +1,123 @@
+// Decides for each batch norm whether it trains (batch statistics, running ones updated), is frozen (running statistics)
+// or is folded into the convolution in front of it, and says what was chosen.
+#include <cmath>
+
+#include "pock/ops/evaluate.h"
+#include "pock/ops/op.h"
+#include "pock/passes/passes.h"
+
+namespace pock {
+namespace {
+
+// batch_norm(x, scale, shift, mean, variance) as imported.
+struct BatchNorm {
+  Node* node;
+  Value *x, *scale, *shift, *mean, *variance;
+};
+
+bool match(Node* n, BatchNorm* out) {
+  if (std::string_view(n->op->name) != "batch_norm") return false;
+  *out = {n, n->in(0), n->in(1), n->in(2), n->in(3), n->in(4)};
+  return true;
+}
+
+const char* to_string(NormMode m) {
+  return m == NormMode::train ? "train" : m == NormMode::frozen ? "frozen" : "fold";
+}
+
+// What --bn, or else the rule "train where the scale is trained", says.
+NormMode mode_of(const BatchNorm& bn, const PassOptions& options) {
+  NormMode mode = bn.scale->trained ? NormMode::train : NormMode::frozen;
+  for (const NormRule& rule : options.norms)
+    if (glob_match(rule.pattern, bn.node->loc.name)) mode = rule.mode;
+  return mode;
+}
+
+void train(Graph& g, const BatchNorm& bn, bool unbiased) {
+  Node* n = bn.node;
+  int64_t count = bn.x->type.elements() / bn.x->type.dim(1);
+  if (count < 2)
+    throw Error(n->loc, "batch statistics need more than one value a channel, the input has one; use a larger --batch, "
+                "or freeze it: --bn '{}=frozen'", n->loc.name)
+        .note(bn.x->loc(), "the input is {}", to_string(bn.x->type));
+  Builder here(g, n->loc, n);
+  Node* y = here.make("batch_norm_train", {bn.x, bn.scale, bn.shift}, {{"epsilon", n->number("epsilon")}});
+  g.replace_uses(n->out(0), y->out(0));
+
+  // Running statistics change after the loss is known: a step that is given up for a loss that is not finite must leave
+  // them alone.
+  Builder end(g, n->loc);
+  double keep = n->number("momentum");
+  auto follow = [&](Value* running, Value* batch, double factor) {
+    Value* kept = end.mul(running, end.constant(static_cast<float>(keep)));
+    Value* added = end.mul(batch, end.constant(static_cast<float>((1 - keep) * factor)));
+    end.update(running, end.add(kept, added));
+  };
+  follow(bn.mean, y->out(1), 1);
+  follow(bn.variance, y->out(2), unbiased ? static_cast<double>(count) / static_cast<double>(count - 1) : 1);
+  g.erase(n);
+}
+
+// Multiplies scale / sqrt(variance + epsilon) into the convolution's weight, and turns the norm into a bias. Both are
+// computed here once, in double.
+void fold(Graph& g, const BatchNorm& bn) {
+  Node* conv = bn.x->node;
+  Value* weight = conv && conv->op->channel_weight >= 0 ? conv->in(conv->op->channel_weight) : nullptr;
+  bool alone = weight && bn.x->users.size() == 1 && weight->kind == ValueKind::param && weight->users.size() == 1;
+  if (!alone || weight->trained || bn.scale->trained || bn.shift->trained)
+    throw Error(bn.node->loc, "cannot be folded: it must follow a convolution whose weight, like the norm's own scale and "
+                "shift, is frozen and used once; use --bn '{}=frozen'", bn.node->loc.name);
+  auto floats = [&](Value* v) {
+    Memory m;
+    if (v->data) m.set(v, v->data);
+    return v->data ? m.read(v) : std::vector<double>(v->type.elements(), 0);
+  };
+  std::vector<double> w = floats(weight), scale = floats(bn.scale), shift = floats(bn.shift), mean = floats(bn.mean),
+                      variance = floats(bn.variance);
+  int64_t channels = static_cast<int64_t>(scale.size()), per = static_cast<int64_t>(w.size()) / channels;
+  std::vector<float> folded(w.size()), bias(channels);
+  for (int64_t c = 0; c < channels; ++c) {
+    double factor = scale[c] / std::sqrt(variance[c] + bn.node->number("epsilon"));
+    for (int64_t i = 0; i < per; ++i) folded[c * per + i] = static_cast<float>(w[c * per + i] * factor);
+    bias[c] = static_cast<float>(shift[c] - mean[c] * factor);
+  }
+  Builder b(g, bn.node->loc, bn.node);
+  g.set_input(conv, conv->op->channel_weight, b.constant(weight->type, folded));
+  Dims dims(bn.x->type.rank() - 1, 1);
+  dims[0] = channels;
+  g.replace_uses(bn.node->out(0), b.add(bn.x, b.constant({DType::f32, dims}, bias)));
+  g.erase(bn.node);
+}
+
+}  // namespace
+
+int norms(Graph& g, const PassOptions& options) {
+  bool unbiased = options.unbiased_variance.value_or(g.producer == "pytorch");
+  int count = 0, chosen[3] = {};
+  Report report;
+  for (const NormRule& rule : options.norms) {
+    bool hit = false;
+    BatchNorm bn;
+    for (Node* n : g.nodes()) hit |= match(n, &bn) && glob_match(rule.pattern, n->loc.name);
+    if (!hit) report.add(fmt::format("--bn '{}={}' matches no batch norm of the model", rule.pattern, to_string(rule.mode)));
+  }
+  for (Node* n : g.nodes()) {
+    BatchNorm bn;
+    if (!match(n, &bn)) continue;
+    NormMode mode = mode_of(bn, options);
+    if (mode == NormMode::train) report.collect([&] { train(g, bn, unbiased); });
+    if (mode == NormMode::fold) report.collect([&] { fold(g, bn); });
+    // A frozen one stays as it is: it expands to running statistics.
+    ++chosen[static_cast<int>(mode)];
+    ++count;
+  }
+  report.throw_if_any();
+  if (count)
+    say(fmt::format("batch norm: {} train, {} frozen, {} folded{}", chosen[0], chosen[1], chosen[2],
+                    chosen[0] ? fmt::format("; running variance takes the {} batch variance",
+                                            unbiased ? "unbiased" : "population")
+                              : ""));
+  return count;
+}
+
+}  // namespace pock

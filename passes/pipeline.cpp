@@ -1,0 +1,87 @@
+// The one place that knows the order of the passes, and why.
+#include "pock/passes/pass.h"
+
+#include <chrono>
+
+#include "pock/ir/verify.h"
+#include "pock/passes/passes.h"
+
+namespace pock {
+
+const std::vector<Pass>& training_pipeline() {
+  static const std::vector<Pass> passes = {
+      {"preprocess", preprocess, "scale and normalise u8 inputs inside the graph", false},
+      {"loss", attach_loss, "output 0 becomes the loss; needs the model's own outputs, so before anything else", false},
+      {"select", select, "mark what is trained; all else is frozen from here on", false},
+      {"norms", norms, "train, freeze or fold each batch norm: needs to know whether its scale is trained", false},
+      {"expand", expand_without_gradient, "operators without a gradient of their own become others that have one", false},
+      {"autodiff", autodiff, "append gradients, only along paths that reach something trained", false},
+      {"update", update, "append the optimizer's step for every trained parameter", false},
+      {"expand_rest", expand, "what has served its gradient rule becomes plain operators", false},
+      {"prune", dce, "drop the gradients and saved values that nobody wants, before later passes look at them", true},
+      {"fold_constants", fold_constants, "compute at compile time what depends on constants alone", true},
+      {"cse", cse, "gradient rules ask for the same thing twice", true},
+      {"dce", dce, "drop what folding and merging left unread", true},
+      {"immediate_update", immediate_update, "each update as early as its readers allow: a gradient lives briefly", true},
+      {"recompute", recompute, "cheap results are computed again in the backward part; after cse, which would merge them", true},
+      {"inplace", inplace, "element-for-element results take over dying inputs; last, for it depends on the order", true},
+  };
+  return passes;
+}
+
+const std::vector<Pass>& inference_pipeline() {
+  static const std::vector<Pass> passes = {
+      {"preprocess", preprocess, "as in training", false},
+      {"loss", attach_loss, "output 1 becomes the loss of each sample", false},
+      {"expand", expand, "batch norm uses its running statistics", false},
+      {"fold_constants", fold_constants, "as in training", true},
+      {"cse", cse, "as in training", true},
+      {"dce", dce, "indices of max pooling and the like", true},
+      {"inplace", inplace, "as in training", true},
+  };
+  return passes;
+}
+
+const Pass* find_pass(std::string_view name) {
+  for (const auto* list : {&training_pipeline(), &inference_pipeline()})
+    for (const Pass& p : *list)
+      if (p.name == name) return &p;
+  return nullptr;
+}
+
+std::vector<PassRun> run_passes(Graph& g, const std::vector<Pass>& passes, const PassOptions& options,
+                                const RunOptions& run) {
+  std::vector<PassRun> runs;
+  for (const Pass& pass : passes) {
+    if (run.disabled.count(pass.name)) continue;
+    auto start = std::chrono::steady_clock::now();
+    int changes = pass.run(g, options);
+    std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    verify(g, pass.name);
+    if (run.after) run.after(pass.name, g);
+    runs.push_back({pass.name, changes, seconds.count()});
+  }
+  return runs;
+}
+
+bool glob_match(std::string_view pattern, std::string_view name) {
+  // Greedy matching with one backtrack point: the last star seen.
+  size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p, ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+}  // namespace pock

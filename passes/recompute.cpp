@@ -1,0 +1,150 @@
+// Keeps fewer activations: a forward result that is cheap to make again from what is kept anyway is made again right
+// before the backward part reads it. With batch norm this leaves little more than the convolutions' outputs alive.
+#include <unordered_map>
+#include <unordered_set>
+
+#include "pock/ops/op.h"
+#include "pock/passes/passes.h"
+#include "pock/plan/plan.h"
+
+namespace pock {
+namespace {
+
+class Recompute {
+ public:
+  explicit Recompute(Graph& g) : g_(g) {
+    int i = 0;
+    for (Node* n : g.nodes()) position_[n] = i++;
+    loss_ = position_.at(loss_node(g));
+  }
+
+  int run() {
+    // Forward results that the backward part reads. Views count as their base.
+    std::vector<Value*> saved;
+    for (Node* n : g_.nodes())
+      if (position_.at(n) <= loss_ && !n->op->is_view())
+        for (Value* r : n->results())
+          if (!readers(r).empty()) saved.push_back(r);
+    for (Value* v : saved) kept_.insert(v);
+    // Forward order: what feeds a value has been decided before the value itself.
+    std::vector<Value*> again;
+    for (Value* v : saved)
+      if (v->node->op->cheap && can_remake(v->node)) {
+        kept_.erase(v);
+        again.push_back(v);
+      }
+    for (Value* v : again) remake(v);
+    return static_cast<int>(again.size());
+  }
+
+ private:
+  bool forward(const Node* n) const {
+    auto it = position_.find(n);
+    return it != position_.end() && it->second <= loss_;
+  }
+
+  // Backward readers of a value, through views.
+  std::vector<Node*> readers(Value* v) const {
+    std::vector<Node*> found;
+    for (Node* user : v->users) {
+      if (user->op->is_view()) {
+        for (Node* n : readers(user->out())) found.push_back(n);
+      } else if (!forward(user)) {
+        found.push_back(user);
+      }
+    }
+    return found;
+  }
+
+  static Value* base(Value* v) {
+    while (v->node && v->node->op->is_view()) v = v->node->in(0);
+    return v;
+  }
+
+  // Alive in the backward part without any doing of ours, or too small to matter.
+  bool available(Value* v, int64_t big) const {
+    Value* b = base(v);
+    if (b->kind == ValueKind::input) return !readers(b).empty();
+    if (b->kind != ValueKind::result) return !updated(b);
+    return kept_.count(b) || b->type.bytes() * 16 <= big;
+  }
+
+  // A statistic's or parameter's old value must still be there when the copy runs; frozen ones always are.
+  static bool updated(Value* v) {
+    for (Node* user : v->users)
+      if (user->op->has_effect() && user->in(0) == v) return true;
+    return false;
+  }
+
+  bool can_remake(Node* n) const {
+    int64_t big = n->out()->type.bytes();
+    for (Value* v : n->inputs()) {
+      if (available(v, big)) continue;
+      Value* b = base(v);
+      // A trained scale or shift is read by the gradient of its own operator, which stands behind the copy.
+      if (b->kind == ValueKind::param && b->type.bytes() * 16 <= big) continue;
+      if (b->kind != ValueKind::result || b != v || !b->node->op->cheap || !can_remake(b->node)) return false;
+    }
+    return true;
+  }
+
+  Value* copy(Value* v, Node* before, int64_t big) {
+    Node* n = v->node;
+    std::vector<Value*> inputs;
+    for (Value* in : n->inputs()) {
+      Value* b = base(in);
+      bool there = available(in, big) || b->kind == ValueKind::param;
+      inputs.push_back(there ? in : copy(in, before, big));
+    }
+    Node* again = g_.add_node(*n->op, inputs, n->attrs, n->loc, before);
+    again->recomputed = true;
+    return again->out(v->index);
+  }
+
+  void remake(Value* v) {
+    std::vector<Node*> order = g_.nodes();
+    std::unordered_map<Node*, int> now;
+    for (size_t i = 0; i < order.size(); ++i) now[order[i]] = static_cast<int>(i);
+    Node* first = nullptr;
+    for (Node* n : readers(v))
+      if (!first || now.at(n) < now.at(first)) first = n;
+    Value* again = copy(v, first, v->type.bytes());
+    redirect(v, again, first);
+  }
+
+  void redirect(Value* v, Value* by, Node* before) {
+    std::vector<Node*> users = v->users;
+    for (Node* user : users) {
+      if (user->op->is_view() && !readers(user->out()).empty()) {
+        Node* view = g_.add_node(*user->op, {by}, user->attrs, user->loc, before);
+        view->recomputed = true;
+        redirect(user->out(), view->out(), before);
+      } else if (!user->op->is_view() && !forward(user) && !user->recomputed) {
+        for (size_t i = 0; i < user->inputs().size(); ++i)
+          if (user->in(i) == v) g_.set_input(user, i, by);
+      }
+    }
+  }
+
+  Graph& g_;
+  std::unordered_map<const Node*, int> position_;
+  int loss_ = 0;
+  std::unordered_set<const Value*> kept_;
+};
+
+}  // namespace
+
+int recompute(Graph& g, const PassOptions& options) {
+  std::unique_ptr<Graph> trial = g.clone();
+  int changes = Recompute(*trial).run();
+  if (!changes) return 0;
+  auto bound = [&](Graph& graph) {
+    std::unique_ptr<Graph> in_place = graph.clone();
+    inplace(*in_place, options);
+    return plan_memory(*in_place).lower_bound;
+  };
+  if (bound(*trial) >= bound(g)) return 0;
+  return Recompute(g).run();
+}
+
+}  // namespace pock

@@ -1,0 +1,189 @@
+// Files, memory, time and signals, straight from the Linux kernel.
+#include "linux_arch.h"
+
+enum { HERE = -100 /* AT_FDCWD */, HUGE_PAGE = 2 << 20 };
+
+static int64_t open_file(const char *path, long flags) {
+  return pock_syscall(SYS_openat, HERE, (long)path, flags | 0x80000 /* close on exec */, 0644, 0, 0);
+}
+
+void pock_close(int fd) { pock_syscall(SYS_close, fd, 0, 0, 0, 0, 0); }
+
+int64_t pock_map_file(const char *path, struct pock_file *file) {
+  *file = (struct pock_file){0};
+  int64_t fd = open_file(path, 0x800 /* do not wait for the other end of a pipe */);
+  if (fd < 0) return fd;
+  // struct statx: the mode at byte 28, the size at byte 40, on every architecture.
+  uint64_t status[32] = {0};
+  int64_t error = pock_syscall(SYS_statx, fd, (long)"", 0x1000 /* of fd */, 0x7FF, (long)status, 0);
+  uint32_t kind = (uint32_t)(status[3] >> 32) & 0170000;
+  if (!error && kind == 0040000) error = -21;       // a directory
+  else if (!error && kind != 0100000) error = -29;  // a pipe, say: not a file that can be mapped
+  if (!error && status[5]) {
+    int64_t address = pock_syscall(SYS_mmap, 0, (long)status[5], 1 /* read */, 2 /* private */, fd, 0);
+    if (address < 0 && address > -4096) error = address;
+    else *file = (struct pock_file){(const uint8_t *)address, status[5]};
+  }
+  pock_close((int)fd);
+  return error;
+}
+
+void pock_unmap_file(struct pock_file *file) {
+  if (file->length) pock_syscall(SYS_munmap, (long)file->bytes, (long)file->length, 0, 0, 0, 0);
+  *file = (struct pock_file){0};
+}
+
+int64_t pock_create_file(const char *path) { return open_file(path, 01 | 0100 | 01000 /* write, create, empty */); }
+
+int64_t pock_write(int fd, const void *bytes, uint64_t n) {
+  const char *from = bytes;
+  while (n > 0) {
+    int64_t wrote = pock_syscall(SYS_write, fd, (long)from, (long)n, 0, 0, 0);
+    if (wrote == -4) continue;  // interrupted
+    if (wrote < 0) return wrote;
+    from += wrote;
+    n -= (uint64_t)wrote;
+  }
+  return 0;
+}
+
+int64_t pock_sync(int fd) { return pock_syscall(SYS_fsync, fd, 0, 0, 0, 0, 0); }
+
+int64_t pock_sync_directory_of(const char *path) {
+  char directory[4096] = ".";
+  size_t n = pock_length(path);
+  while (n > 0 && path[n - 1] != '/') --n;
+  if (n >= sizeof directory) return -36;
+  if (n > 0) {
+    memcpy(directory, path, n);
+    directory[n] = 0;
+  }
+  int64_t fd = open_file(directory, 0);
+  if (fd < 0) return fd;
+  int64_t error = pock_sync((int)fd);
+  pock_close((int)fd);
+  return error == -22 ? 0 : error;  // some file systems cannot sync a directory
+}
+
+int64_t pock_rename(const char *from, const char *to) {
+  return pock_syscall(SYS_renameat, HERE, (long)from, HERE, (long)to, 0, 0);
+}
+
+int64_t pock_link(const char *from, const char *to) {
+  return pock_syscall(SYS_linkat, HERE, (long)from, HERE, (long)to, 0, 0);
+}
+
+int64_t pock_unlink(const char *path) { return pock_syscall(SYS_unlinkat, HERE, (long)path, 0, 0, 0, 0); }
+
+const char *pock_reason(int64_t error) {
+  switch (-error) {
+    case 1: return "operation not permitted";
+    case 2: return "no such file or directory";
+    case 5: return "input/output error";
+    case 12: return "out of memory";
+    case 13: return "permission denied";
+    case 20: return "a part of the path is not a directory";
+    case 21: return "it is a directory";
+    case 23: case 24: return "too many open files";
+    case 26: return "the file is in use";
+    case 27: return "file too large";
+    case 28: return "no space left on the device";
+    case 29: return "not a regular file";
+    case 30: return "read-only file system";
+    case 32: return "the reader went away";
+    case 36: return "the path is too long";
+    case 122: return "disk quota exceeded";
+    default: return "the system refused";
+  }
+}
+
+void *pock_reserve(uint64_t bytes) {
+  // Asks for one huge page more and starts on a boundary. What is never touched costs no memory.
+  bytes = (bytes + 4095) & ~(uint64_t)4095;
+  int64_t address = pock_syscall(SYS_mmap, 0, (long)(bytes + HUGE_PAGE), 3 /* read, write */,
+                                 0x4022 /* private, anonymous, no swap reserved */, -1, 0);
+  if (address < 0 && address > -4096) return NULL;
+  address = (address + HUGE_PAGE - 1) & ~(int64_t)(HUGE_PAGE - 1);
+  // Whole huge pages only, or the tail would make the process larger than planned.
+  uint64_t whole = bytes & ~(uint64_t)(HUGE_PAGE - 1);
+  if (whole) pock_syscall(SYS_madvise, address, (long)whole, 14 /* huge pages */, 0, 0, 0);
+  if (bytes > whole) pock_syscall(SYS_madvise, address + (long)whole, (long)(bytes - whole), 15 /* none */, 0, 0, 0);
+  return (void *)address;
+}
+
+double pock_seconds(void) {
+  int64_t time[2] = {0};
+  pock_syscall(SYS_clock_gettime, 1 /* monotonic */, (long)time, 0, 0, 0, 0);
+  return (double)time[0] + (double)time[1] * 1e-9;
+}
+
+uint32_t pock_cores(void) {
+  uint64_t mask[128] = {0};
+  int64_t bytes = pock_syscall(SYS_sched_getaffinity, 0, sizeof mask, (long)mask, 0, 0, 0);
+  uint32_t cores = 0;
+  for (int64_t i = 0; i < bytes / 8; ++i)
+    for (uint64_t word = mask[i]; word; word &= word - 1) ++cores;
+  return cores ? cores : 1;
+}
+
+uint64_t pock_rss_anon(void) {
+  char text[4096];
+  int64_t fd = open_file("/proc/self/status", 0);
+  if (fd < 0) return 0;
+  int64_t n = pock_syscall(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
+  pock_close((int)fd);
+  if (n <= 0) return 0;
+  text[n] = 0;
+  for (const char *line = text; *line; ++line) {
+    if (!pock_starts(line, "RssAnon:")) continue;
+    double kilobytes = 0;
+    for (line += 8; *line == ' ' || *line == '\t';) ++line;
+    pock_parse_number(line, &kilobytes);
+    return (uint64_t)kilobytes * 1024;
+  }
+  return 0;
+}
+
+bool pock_is_terminal(int fd) {
+  char settings[128];
+  return pock_syscall(SYS_ioctl, fd, 0x5401 /* TCGETS */, (long)settings, 0, 0, 0) == 0;
+}
+
+void pock_say(const char *format, ...) {
+  char buffer[2048];
+  struct pock_text text = {buffer, 0, sizeof buffer};
+  va_list list;
+  va_start(list, format);
+  pock_format_list(&text, format, list);
+  va_end(list);
+  pock_write(2, buffer, pock_text_size(&text));
+}
+
+// A global because a signal handler is given no context of ours.
+static volatile int caught;
+
+static void on_signal(int number) {
+  if (caught) pock_syscall(SYS_exit_group, 128 + number, 0, 0, 0, 0, 0);
+  caught = number;
+}
+
+#if defined(__x86_64__)
+__attribute__((naked)) static void return_from_signal(void) { __asm__("mov $15, %eax\nsyscall"); }
+enum { RESTORER = 0x04000000 };
+#else
+static void return_from_signal(void) {}  // the kernel brings its own
+enum { RESTORER = 0 };
+#endif
+
+void pock_catch_signals(void) {
+  struct {
+    void (*handler)(int);
+    uint64_t flags;
+    void (*restorer)(void);
+    uint64_t mask;
+  } action = {on_signal, 0x10000000 /* restart system calls */ | RESTORER, return_from_signal, 0};
+  pock_syscall(SYS_rt_sigaction, 2 /* SIGINT */, (long)&action, 0, 8, 0, 0);
+  pock_syscall(SYS_rt_sigaction, 15 /* SIGTERM */, (long)&action, 0, 8, 0, 0);
+}
+
+int pock_caught_signal(void) { return caught; }

@@ -1,0 +1,60 @@
+#include "pock/ir/storage.h"
+
+#include <algorithm>
+
+#include "pock/ops/op.h"
+
+namespace pock {
+
+Positions positions(const Graph& g) {
+  Positions at;
+  int position = 0;
+  for (const Node* n : g.nodes()) at[n] = position++;
+  return at;
+}
+
+Value* storage_source(const Value* v) {
+  if (!v->node || v->index != 0) return nullptr;
+  if (v->node->op->is_view()) return v->node->in(0);
+  return v->node->in_place >= 0 ? v->node->in(v->node->in_place) : nullptr;
+}
+
+Value* storage_owner(Value* v) {
+  while (Value* source = storage_source(v)) v = source;
+  return v;
+}
+
+std::vector<const Value*> aliases(const Value* owner) {
+  std::vector<const Value*> found{owner};
+  for (size_t i = 0; i < found.size(); ++i)
+    for (const Node* user : found[i]->users) {
+      if (user->results().empty()) continue;
+      const Value* result = user->out();
+      bool shares = storage_source(result) == found[i];
+      // A node that reads it twice is among the users twice.
+      if (shares && std::find(found.begin() + i, found.end(), result) == found.end()) found.push_back(result);
+    }
+  return found;
+}
+
+bool may_take_over(const Graph& g, const Positions& at, const Node& n, int i) {
+  auto accepts = [&](int input) { return input < n.op->in_place && n.in(input)->type == n.out()->type; };
+  if (n.op->is_view() || n.results().empty() || !accepts(i)) return false;
+  const Value* owner = storage_owner(n.in(i));
+  if (owner->kind != ValueKind::result) return false;
+  for (int k = 0; k < static_cast<int>(n.inputs().size()); ++k)
+    if (storage_owner(n.in(k)) == owner && !accepts(k)) return false;
+
+  int here = at.at(&n);
+  // Values that lie there because of this very result are its own readers' affair.
+  std::vector<const Value*> own = n.in_place >= 0 ? aliases(n.out()) : std::vector<const Value*>{};
+  for (const Value* alias : aliases(owner)) {
+    if (std::find(own.begin(), own.end(), alias) != own.end()) continue;
+    if (g.is_output(alias)) return false;
+    for (const Node* user : alias->users)
+      if (at.at(user) > here && !user->op->is_view()) return false;
+  }
+  return true;
+}
+
+}  // namespace pock

@@ -1,0 +1,141 @@
+#include "pock/ir/verify.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "pock/ir/storage.h"
+#include "pock/ir/text.h"
+#include "pock/ops/op.h"
+
+namespace pock {
+namespace {
+
+// Says what is broken by throwing; caught in find_fault.
+struct Fault {
+  std::string text;
+};
+template <class... Args>
+[[noreturn]] void fault(fmt::format_string<Args...> format, Args&&... args) {
+  throw Fault{fmt::format(format, std::forward<Args>(args)...)};
+}
+
+class Checker {
+ public:
+  explicit Checker(const Graph& g) : g_(g), names_(g), at_(positions(g)) {}
+
+  void run() {
+    leaves();
+    for (const Node* n : g_.nodes()) node(*n);
+    for (const auto& [v, count] : reads_) user_count(v, count);
+    for (const Value* v : g_.outputs())
+      if (!known_.count(v)) fault("output {} is not of this graph", v->id);
+    for (const Value* p : g_.params()) updates(p);
+    for (const Node* n : g_.nodes())
+      if (n->in_place >= 0) in_place(*n);
+  }
+
+ private:
+  std::string show(const Node& n) {
+    std::string text = n.op->name.text;
+    if (!n.results().empty()) text = names_(n.out()) + " = " + text;
+    return n.loc.name.empty() ? text : text + " @ '" + n.loc.name + "'";
+  }
+
+  void leaves() {
+    std::unordered_set<std::string> names;
+    for (const Value* v : g_.leaves()) {
+      known_.insert(v);
+      reads_[v];
+      if (v->kind != ValueKind::constant || !v->name.empty())
+        if (!names.insert(v->name).second) fault("two values have the name '{}'", v->name);
+      if (v->data && static_cast<int64_t>(v->data->size()) != v->type.bytes())
+        fault("{} is {} and has {} bytes", names_(v), to_string(v->type), v->data->size());
+      if ((v->kind == ValueKind::optimizer) != (v->owner != nullptr))
+        fault("{} has {} owner", names_(v), v->owner ? "an" : "no");
+      if (v->trained && v->kind != ValueKind::param) fault("{} is trained, but no parameter", names_(v));
+    }
+  }
+
+  void node(const Node& n) {
+    for (Value* v : n.inputs()) {
+      if (!known_.count(v)) fault("{} reads a value that is not defined above it", show(n));
+      ++reads_[v];
+      bool listed = std::find(v->users.begin(), v->users.end(), &n) != v->users.end();
+      if (!listed) fault("{} is not among the users of {}", show(n), names_(v));
+    }
+    if (n.op->has_effect()) {
+      ValueKind kind = n.in(0)->kind;
+      if (kind != ValueKind::param && kind != ValueKind::statistic && kind != ValueKind::optimizer)
+        fault("{} stores into {}, which is {}", show(n), names_(n.in(0)), to_string(kind));
+    }
+    std::vector<Type> types;
+    try {
+      types = n.op->infer(InferArgs(n.inputs(), n.attrs, n.loc));
+    } catch (const Error& e) {
+      fault("{} is refused by its shape rule: {}", show(n), e.what());
+    }
+    if (types.size() != n.results().size()) fault("{} has {} results", show(n), n.results().size());
+    for (size_t i = 0; i < types.size(); ++i) {
+      const Value* v = n.out(static_cast<int>(i));
+      if (v->node != &n || v->index != static_cast<int>(i) || v->kind != ValueKind::result)
+        fault("result {} of {} does not know its node", i, show(n));
+      if (v->type != types[i])
+        fault("result {} of {} is {}, its shape rule gives {}", i, show(n), to_string(v->type),
+              to_string(types[i]));
+      known_.insert(v);
+      reads_[v];
+    }
+  }
+
+  void user_count(const Value* v, size_t reads) {
+    if (v->users.size() != reads)
+      fault("{} has {} users and is read {} times", names_(v), v->users.size(), reads);
+  }
+
+  void updates(const Value* p) {
+    const Node* update = nullptr;
+    for (const Node* user : p->users) {
+      if (!user->op->has_effect() || user->in(0) != p) continue;
+      if (update) fault("{} is updated twice", names_(p));
+      update = user;
+    }
+    if (!update) return;
+    // A view of the parameter is as much a reader's way to it as the parameter itself.
+    for (const Value* alias : aliases(p)) {
+      if (g_.is_output(alias)) fault("output {} is a parameter that is updated", names_(alias));
+      for (const Node* user : alias->users)
+        if (at_.at(user) > at_.at(update)) fault("{} reads {} after its update", show(*user), names_(p));
+    }
+  }
+
+  void in_place(const Node& n) {
+    if (n.in_place >= static_cast<int>(n.inputs().size()) || !may_take_over(g_, at_, n, n.in_place))
+      fault("{} may not take over the memory of input {}", show(n), n.in_place);
+  }
+
+  const Graph& g_;
+  Names names_;
+  Positions at_;
+  std::unordered_set<const Value*> known_;
+  std::unordered_map<const Value*, size_t> reads_;
+};
+
+}  // namespace
+
+std::string find_fault(const Graph& g) {
+  try {
+    Checker(g).run();
+    return "";
+  } catch (const Fault& f) {
+    return f.text;
+  }
+}
+
+void verify(const Graph& g, const std::string& after) {
+  std::string text = find_fault(g);
+  if (!text.empty())
+    throw std::logic_error(fmt::format("pock has a bug: the graph is broken after {}: {}", after, text));
+}
+
+}  // namespace pock

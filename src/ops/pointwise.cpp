@@ -1,0 +1,302 @@
+// Element for element, broadcast as in numpy. A gradient is summed over the axes along which its input was
+// broadcast.
+#include "rules.h"
+
+namespace pock {
+namespace {
+
+using loop::Expr;
+using loop::lit;
+
+void add_summed(GradArgs& g, int i, Value* gradient) { g.add(i, g.b.sum_to(gradient, g.in(i)->type.dims)); }
+
+Types unary(const InferArgs& a) {
+  need_floats(a);
+  return same_as(a.in(0));
+}
+
+Expr above_zero(const Expr& test, const Expr& value) { return select(test > lit(0), value, lit(0)); }
+
+const OpDef kAdd{
+    .name = "add",
+    .doc = "a + b",
+    .inputs = 2,
+    .infer = broadcast_floats,
+    .gradient = Gradient([](GradArgs& g) {
+      add_summed(g, 0, g.dout());
+      add_summed(g, 1, g.dout());
+    }),
+    .lower = Scalar([](const ScalarArgs& a) { return a.in(0) + a.in(1); }),
+    .in_place = 2,
+    .cheap = true,
+};
+
+const OpDef kSub{
+    .name = "sub",
+    .doc = "a - b",
+    .inputs = 2,
+    .infer = broadcast_floats,
+    .gradient = Gradient([](GradArgs& g) {
+      add_summed(g, 0, g.dout());
+      add_summed(g, 1, g.b.neg(g.dout()));
+    }),
+    .lower = Scalar([](const ScalarArgs& a) { return a.in(0) - a.in(1); }),
+    .in_place = 2,
+    .cheap = true,
+};
+
+const OpDef kMul{
+    .name = "mul",
+    .doc = "a * b",
+    .inputs = 2,
+    .infer = broadcast_floats,
+    .gradient = Gradient([](GradArgs& g) {
+      add_summed(g, 0, g.b.mul(g.dout(), g.in(1)));
+      add_summed(g, 1, g.b.mul(g.dout(), g.in(0)));
+    }),
+    .lower = Scalar([](const ScalarArgs& a) { return a.in(0) * a.in(1); }),
+    .in_place = 2,
+    .cheap = true,
+};
+
+const OpDef kDiv{
+    .name = "div",
+    .doc = "a / b",
+    .inputs = 2,
+    .infer = broadcast_floats,
+    .gradient = Gradient([](GradArgs& g) {
+      // d(a/b)/db = -(a/b)/b
+      Value* over_b = g.b.div(g.dout(), g.in(1));
+      add_summed(g, 0, over_b);
+      add_summed(g, 1, g.b.neg(g.b.mul(over_b, g.out())));
+    }),
+    .lower = Scalar([](const ScalarArgs& a) { return a.in(0) / a.in(1); }),
+    .in_place = 2,
+};
+
+const OpDef kMaximum{
+    .name = "maximum",
+    .doc = "(a > b or a is NaN) ? a : b; at equality each side has half of the gradient",
+    .inputs = 2,
+    .infer = broadcast_floats,
+    .gradient = Gradient([](GradArgs& g) {
+      add_summed(g, 0, g.b.value("pass_greater", {g.in(0), g.in(1), g.dout()}));
+      add_summed(g, 1, g.b.value("pass_greater", {g.in(1), g.in(0), g.dout()}));
+    }),
+    .lower = Scalar([](const ScalarArgs& a) { return max(a.in(0), a.in(1)); }),
+    .in_place = 2,
+};
+
+const OpDef kMinimum{
+    .name = "minimum",
+    .doc = "(a < b or a is NaN) ? a : b; at equality each side has half of the gradient",
+    .inputs = 2,
+    .infer = broadcast_floats,
+    .gradient = Gradient([](GradArgs& g) {
+      add_summed(g, 0, g.b.value("pass_greater", {g.in(1), g.in(0), g.dout()}));
+      add_summed(g, 1, g.b.value("pass_greater", {g.in(0), g.in(1), g.dout()}));
+    }),
+    .lower = Scalar([](const ScalarArgs& a) { return min(a.in(0), a.in(1)); }),
+    .in_place = 2,
+};
+
+const OpDef kPassGreater{
+    .name = "pass_greater",
+    .doc = "a > b ? x : a == b ? x / 2 : 0, of a, b, x: what flows back to one side of maximum and minimum",
+    .inputs = 3,
+    .infer = broadcast_floats,
+    .gradient = Gradient::none(kFirstOrderOnly),
+    .lower = Scalar([](const ScalarArgs& a) {
+      Expr tie = select(a.in(0) == a.in(1), a.in(2) * lit(0.5), lit(0));
+      return select(a.in(0) > a.in(1), a.in(2), tie);
+    }),
+    .in_place = 3,
+};
+
+const OpDef kNeg{
+    .name = "neg",
+    .doc = "-x",
+    .inputs = 1,
+    .infer = unary,
+    .gradient = Gradient([](GradArgs& g) { g.add(0, g.b.neg(g.dout())); }),
+    .lower = Scalar([](const ScalarArgs& a) { return -a.in(0); }),
+    .in_place = 1,
+    .cheap = true,
+};
+
+const OpDef kAbs{
+    .name = "abs",
+    .doc = "|x|; its derivative at 0 is 0",
+    .inputs = 1,
+    .infer = unary,
+    .gradient = Gradient([](GradArgs& g) {
+      g.add(0, g.b.value("abs_grad", {g.in(0), g.dout()}));
+    }),
+    .lower = Scalar([](const ScalarArgs& a) { return abs(a.in(0)); }),
+    .in_place = 1,
+};
+
+const OpDef kAbsGrad{
+    .name = "abs_grad",
+    .doc = "x > 0 ? dout : x < 0 ? -dout : 0, of x, dout",
+    .inputs = 2,
+    .infer = broadcast_floats,
+    .gradient = Gradient::none(kFirstOrderOnly),
+    .lower = Scalar(
+        [](const ScalarArgs& a) { return select(a.in(0) < lit(0), -a.in(1), above_zero(a.in(0), a.in(1))); }),
+    .in_place = 2,
+};
+
+const OpDef kExp{
+    .name = "exp",
+    .doc = "e to the power of x",
+    .inputs = 1,
+    .infer = unary,
+    .gradient = Gradient([](GradArgs& g) { g.add(0, g.b.mul(g.dout(), g.out())); }),
+    .lower = Scalar([](const ScalarArgs& a) { return exp(a.in(0)); }),
+    .in_place = 1,
+};
+
+const OpDef kLog{
+    .name = "log",
+    .doc = "natural logarithm of x",
+    .inputs = 1,
+    .infer = unary,
+    .gradient = Gradient([](GradArgs& g) { g.add(0, g.b.div(g.dout(), g.in(0))); }),
+    .lower = Scalar([](const ScalarArgs& a) { return log(a.in(0)); }),
+    .in_place = 1,
+};
+
+const OpDef kSqrt{
+    .name = "sqrt",
+    .doc = "square root of x",
+    .inputs = 1,
+    .infer = unary,
+    .gradient =
+        Gradient([](GradArgs& g) { g.add(0, g.b.mul(g.dout(), g.b.div(g.b.constant(0.5f), g.out()))); }),
+    .lower = Scalar([](const ScalarArgs& a) { return sqrt(a.in(0)); }),
+    .in_place = 1,
+};
+
+const OpDef kReciprocal{
+    .name = "reciprocal",
+    .doc = "1 / x",
+    .inputs = 1,
+    .infer = unary,
+    .gradient =
+        Gradient([](GradArgs& g) { g.add(0, g.b.neg(g.b.mul(g.dout(), g.b.mul(g.out(), g.out())))); }),
+    .lower = Scalar([](const ScalarArgs& a) { return lit(1) / a.in(0); }),
+    .in_place = 1,
+};
+
+const OpDef kTanh{
+    .name = "tanh",
+    .doc = "hyperbolic tangent of x",
+    .inputs = 1,
+    .infer = unary,
+    .gradient = Gradient([](GradArgs& g) {
+      g.add(0, g.b.mul(g.dout(), g.b.sub(g.b.constant(1), g.b.mul(g.out(), g.out()))));
+    }),
+    .lower = Scalar([](const ScalarArgs& a) { return tanh(a.in(0)); }),
+    .in_place = 1,
+};
+
+const OpDef kSigmoid{
+    .name = "sigmoid",
+    .doc = "1 / (1 + exp(-x))",
+    .inputs = 1,
+    .infer = unary,
+    .gradient = Gradient([](GradArgs& g) {
+      Value* slope = g.b.mul(g.out(), g.b.sub(g.b.constant(1), g.out()));
+      g.add(0, g.b.mul(g.dout(), slope));
+    }),
+    .lower = Scalar([](const ScalarArgs& a) { return lit(1) / (lit(1) + exp(-a.in(0))); }),
+    .in_place = 1,
+};
+
+const OpDef kRelu{
+    .name = "relu",
+    .doc = "x < 0 ? 0 : x; its derivative at 0 is 0",
+    .inputs = 1,
+    .infer = unary,
+    .gradient = Gradient([](GradArgs& g) {
+      g.add(0, g.b.value("relu_grad", {g.out(), g.dout()}));
+    }),
+    .lower = Scalar([](const ScalarArgs& a) { return select(a.in(0) < lit(0), lit(0), a.in(0)); }),
+    .in_place = 1,
+    .cheap = true,
+};
+
+const OpDef kReluGrad{
+    .name = "relu_grad",
+    .doc = "out > 0 ? dout : 0, of relu's result and its gradient",
+    .inputs = 2,
+    .infer = broadcast_floats,
+    .gradient = Gradient::none(kFirstOrderOnly),
+    .lower = Scalar([](const ScalarArgs& a) { return above_zero(a.in(0), a.in(1)); }),
+    .in_place = 2,
+};
+
+Types clip_types(const InferArgs& a) {
+  if (!(a.number("low") <= a.number("high")))
+    throw a.fail("clip's low is {}, its high is {}", a.number("low"), a.number("high"));
+  return broadcast_floats(a);
+}
+
+const OpDef kClip{
+    .name = "clip",
+    .doc = "min(max(x, low), high); its derivative is 1 strictly between the bounds and 0 elsewhere",
+    .inputs = 1,
+    .attrs = {number_attr("low"), number_attr("high")},
+    .infer = clip_types,
+    .gradient = Gradient([](GradArgs& g) {
+      g.add(0, g.b.value("clip_grad", {g.in(0), g.dout()}, g.node.attrs));
+    }),
+    .lower = Scalar(
+        [](const ScalarArgs& a) { return min(max(a.in(0), lit(a.number("low"))), lit(a.number("high"))); }),
+    .in_place = 1,
+    .cheap = true,
+};
+
+const OpDef kClipGrad{
+    .name = "clip_grad",
+    .doc = "low < x and x < high ? dout : 0, of x, dout (of clip's result just as well)",
+    .inputs = 2,
+    .attrs = {number_attr("low"), number_attr("high")},
+    .infer = clip_types,
+    .gradient = Gradient::none(kFirstOrderOnly),
+    .lower = Scalar([](const ScalarArgs& a) {
+      Expr inside = lit(a.number("low")) < a.in(0) && a.in(0) < lit(a.number("high"));
+      return select(inside, a.in(1), lit(0));
+    }),
+    .in_place = 2,
+};
+
+const OpDef kCast{
+    .name = "cast",
+    .doc = "x as another element type; a float becomes an integer by truncation, saturating",
+    .inputs = 1,
+    .attrs = {string_attr("to")},
+    .infer = [](const InferArgs& a) -> Types {
+      DType to;
+      if (!parse_dtype(a.string("to"), &to) || to == DType::f64 || to == DType::mask)
+        throw a.fail("cannot cast to '{}': pock casts to f32, i8, u8, i32, i64", a.string("to"));
+      if (a.in(0).dtype == DType::mask) throw a.fail("cannot cast a mask");
+      return {Type{to, a.in(0).dims}};
+    },
+    .gradient = Gradient([](GradArgs& g) {
+      if (is_float(g.in(0)->type.dtype) && is_float(g.out()->type.dtype)) g.add(0, g.dout());
+    }),
+    .lower = Scalar([](const ScalarArgs& a) { return cast(a.in(0), a.node.out(0)->type.dtype); }),
+    .in_place = 1,
+};
+
+}  // namespace
+
+OpList pointwise_ops() {
+  return {&kAdd,     &kSub,  &kMul,     &kDiv,  &kMaximum,    &kMinimum,  &kPassGreater,
+          &kNeg,     &kAbs,  &kExp,     &kLog,  &kReciprocal, &kSqrt,     &kTanh,
+          &kSigmoid, &kRelu, &kAbsGrad, &kClip, &kCast,       &kReluGrad, &kClipGrad};
+}
+
+}  // namespace pock

@@ -1,0 +1,54 @@
+// What the operators' definitions share: attributes, checks of shape rules, and the list of each family.
+#pragma once
+
+#include "pock/ops/op.h"
+
+namespace pock {
+
+using OpList = std::vector<const OpDef*>;
+
+// One list a family; registry.cpp joins them.
+OpList pointwise_ops();
+OpList reduce_ops();
+OpList norm_ops();
+OpList contraction_ops();
+OpList window_ops();
+OpList movement_ops();
+OpList loss_ops();
+OpList update_ops();
+
+inline AttrDef int_attr(const char* name) { return {AttrDef::integer, name}; }
+inline AttrDef int_attr(const char* name, int64_t standard) {
+  return {AttrDef::integer, name, Attr{standard}};
+}
+inline AttrDef number_attr(const char* name) { return {AttrDef::number, name}; }
+inline AttrDef string_attr(const char* name) { return {AttrDef::string, name}; }
+inline AttrDef ints_attr(const char* name) { return {AttrDef::integers, name}; }
+inline AttrDef ints_attr(const char* name, std::vector<int64_t> standard) {
+  return {AttrDef::integers, name, Attr{std::move(standard)}};
+}
+
+// Reason of the operators that only stand in gradients.
+inline constexpr const char* kFirstOrderOnly = "it is itself part of a gradient, and pock derives only once";
+
+// Throws a.fail unless input `i` (all inputs) has this element type.
+void need_dtype(const InferArgs& a, int i, DType dtype);
+void need_floats(const InferArgs& a);
+void need_rank(const InferArgs& a, int i, int rank);
+void need_type(const InferArgs& a, int i, const Type& type, const char* what);
+// `count` numbers, none below `least`.
+const std::vector<int64_t>& need_ints(const InferArgs& a, const char* attr, size_t count, int64_t least);
+
+// Axes may count from the end; an axis outside of the rank is an error.
+inline int64_t from_start(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
+int64_t need_axis(const InferArgs& a, int64_t axis, int rank);
+
+// As broadcast_all, of floats only.
+Types broadcast_floats(const InferArgs& a);
+// Whether `from` broadcasts to exactly `to`.
+bool broadcasts_to(const Dims& from, const Dims& to);
+
+// [C,1,1] for an x of [N,C,H,W]: what broadcasts along x's channels. x has at least rank 2.
+Type channel_shape(const Type& x);
+
+}  // namespace pock

@@ -1,0 +1,180 @@
+// The runtime's parsers, number formatting and shuffling, under the address and undefined behaviour sanitizers.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#define restrict __restrict
+extern "C" {
+#include "runtime.h"
+}
+
+namespace {
+
+template <typename Put>
+std::string put(Put&& function) {
+  char buffer[256];
+  pock_text text{buffer, 0, sizeof buffer};
+  function(&text);
+  return {buffer, pock_text_size(&text)};
+}
+
+TEST(Text, FloatsRoundTrip) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 100000; ++i) {
+    uint32_t bits = random();
+    if ((bits & 0x7F800000) == 0x7F800000 || !(bits & 0x7F800000)) continue;
+    float value;
+    std::memcpy(&value, &bits, 4);
+    std::string text = put([&](pock_text* t) { pock_put_float(t, value); });
+    ASSERT_EQ(std::strtof(text.c_str(), nullptr), value) << text;
+    ASSERT_LE(text.size(), 16u);
+  }
+  EXPECT_EQ(put([](pock_text* t) { pock_put_float(t, 2.3f); }), "2.3");
+  EXPECT_EQ(put([](pock_text* t) { pock_put_float(t, -0.0f); }), "-0");
+}
+
+TEST(Text, Doubles) {
+  EXPECT_EQ(put([](pock_text* t) { pock_format(t, "%g|%g|%g|%.3g|%g", 0.01, 100.0, 1e-8, 1234.567, -1.5e30); }),
+            "0.01|100|1e-8|1230|-1.5e30");
+  std::mt19937_64 random(2);
+  for (int i = 0; i < 100000; ++i) {
+    uint64_t bits = random();
+    double value;
+    std::memcpy(&value, &bits, 8);
+    if (!std::isnormal(value) || std::fabs(value) > 1e300 || std::fabs(value) < 1e-300) continue;
+    char text[40];
+    std::snprintf(text, sizeof text, "%.17g", value);
+    double got;
+    ASSERT_NE(pock_parse_number(text, &got), nullptr);
+    ASSERT_TRUE(got == value || got == std::nextafter(value, got)) << text;
+    std::snprintf(text, sizeof text, "%.*ge%d", int(random() % 15) + 1, double(random() % 1000000007) / 997, int(random() % 17) - 8);
+    ASSERT_NE(pock_parse_number(text, &got), nullptr);
+    ASSERT_EQ(got, std::strtod(text, nullptr)) << text;
+  }
+  for (const char* bad : {"", "-", ".", "e5", "1e", "1e+", "x"}) {
+    double ignored;
+    EXPECT_EQ(pock_parse_number(bad, &ignored), nullptr) << bad;
+  }
+}
+
+TEST(Text, JsonStrings) {
+  EXPECT_EQ(put([](pock_text* t) { pock_put_json(t, "a\"b\\\n\xC3\xA4"); }), "\"a\\\"b\\\\\\u000a\xC3\xA4\"");
+}
+
+TEST(Shuffle, IsAPermutation) {
+  for (uint64_t n : {1, 2, 3, 7, 8, 1000, 60000})
+    for (uint64_t epoch : {0, 1}) {
+      pock_shuffle shuffle = pock_shuffle_for(n, 42, epoch);
+      std::vector<bool> seen(n);
+      uint64_t in_place = 0;
+      for (uint64_t i = 0; i < n; ++i) {
+        uint64_t to = pock_shuffled(&shuffle, i);
+        ASSERT_LT(to, n);
+        ASSERT_FALSE(seen[to]);
+        seen[to] = true;
+        in_place += to == i;
+      }
+      if (n > 100) EXPECT_LT(in_place, 12u);
+    }
+  pock_shuffle a = pock_shuffle_for(60000, 42, 0), b = pock_shuffle_for(60000, 42, 1), c = pock_shuffle_for(60000, 43, 0);
+  int same = 0;
+  for (uint64_t i = 0; i < 1000; ++i)
+    same += pock_shuffled(&a, i) == pock_shuffled(&b, i) || pock_shuffled(&a, i) == pock_shuffled(&c, i);
+  EXPECT_LT(same, 5);
+}
+
+TEST(Crc, IsTheUsualOne) {
+  EXPECT_EQ(pock_crc32(0, reinterpret_cast<const uint8_t*>("123456789"), 9), 0xCBF43926u);
+}
+
+// Cuts, flips and overwrites; the result lies in a block of exactly its size, so that any step outside is caught.
+std::vector<uint8_t> damaged(const std::string& good, std::mt19937& random) {
+  std::vector<uint8_t> bytes(good.begin(), good.end());
+  int kind = random() % 4;
+  if (kind == 0) bytes.resize(random() % good.size());
+  for (int i = 0; kind > 0 && i < kind; ++i) bytes[random() % bytes.size()] ^= uint8_t(1 << random() % 8);
+  if (kind == 3) bytes[random() % bytes.size()] = "\"\\{}[],:u0"[random() % 10];
+  bytes.shrink_to_fit();
+  return bytes;
+}
+
+TEST(Fuzz, Npy) {
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }\n";
+  for (char version : {1, 2}) {
+    std::string good = std::string("\x93NUMPY") + version + '\0' + char(header.size()) + '\0';
+    if (version == 2) good += std::string(2, '\0');
+    good += header + std::string(24, 'x');
+    char reason[512];
+    pock_text why{reason, 0, sizeof reason};
+    pock_array array;
+    ASSERT_TRUE(pock_parse_array(reinterpret_cast<const uint8_t*>(good.data()), good.size(), &array, &why));
+    EXPECT_EQ(array.count, 6u);
+    std::mt19937 random(3);
+    for (int i = 0; i < 10000; ++i) {
+      std::vector<uint8_t> bytes = damaged(good, random);
+      why.length = 0;
+      if (pock_parse_array(bytes.data(), bytes.size(), &array, &why))
+        ASSERT_EQ(array.data + array.count * pock_dtype_bytes(array.dtype), bytes.data() + bytes.size());
+      else
+        ASSERT_GT(why.length, 0u);
+    }
+  }
+  std::string good("\0\0\x08\x02\0\0\0\2\0\0\0\3abcdef", 18);
+  std::mt19937 random(4);
+  for (int i = 0; i < 10000; ++i) {
+    std::vector<uint8_t> bytes = damaged(good, random);
+    char reason[512];
+    pock_text why{reason, 0, sizeof reason};
+    pock_array array;
+    pock_parse_array(bytes.data(), bytes.size(), &array, &why);
+  }
+}
+
+TEST(Fuzz, Checkpoint) {
+  std::vector<char> params(pock_program.params_bytes, 1), state(pock_program.state_bytes, 2);
+  pock_buffers memory{nullptr, params.data(), state.data(), pock_program.weights, nullptr};
+  pock_progress progress{12, 1, 24, 99};
+  std::string path = testing::TempDir() + "pock-fuzz-" + std::to_string(std::random_device{}());
+  char reason[512];
+  pock_text why{reason, 0, sizeof reason};
+  ASSERT_TRUE(pock_save_checkpoint(&pock_program, &memory, &progress, path.c_str(), true, &why));
+  std::ifstream in(path, std::ios::binary);
+  std::string good{std::istreambuf_iterator<char>(in), {}};
+  std::filesystem::remove(path);
+
+  std::vector<uint64_t> offsets(pock_program.tensor_count);
+  std::vector<char> scratch(pock_checkpoint_scratch(&pock_program));
+  pock_checkpoint read{nullptr, offsets.data(), {scratch.data(), 0, scratch.size()}, {}};
+  auto check = [&](const uint8_t* bytes, size_t n) {
+    why.length = 0;
+    return pock_check_checkpoint(&pock_program, bytes, n, &read, &why);
+  };
+  ASSERT_EQ(check(reinterpret_cast<const uint8_t*>(good.data()), good.size()), POCK_GOOD);
+  EXPECT_EQ(read.progress.seed, 99u);
+  std::mt19937 random(6);
+  for (int i = 0; i < 20000; ++i) {
+    std::vector<uint8_t> bytes = damaged(good, random);
+    if (check(bytes.data(), bytes.size()) != POCK_GOOD) {
+      ASSERT_GT(why.length, 0u);
+      continue;
+    }
+    // What still passes loads the same numbers: only names that nothing depends on may differ.
+    std::vector<char> other_params(params.size()), other_state(state.size());
+    pock_buffers other{nullptr, other_params.data(), other_state.data(), nullptr, nullptr};
+    pock_load_checkpoint(&pock_program, &read, &other);
+    ASSERT_EQ(0, std::memcmp(other_params.data(), params.data(), 88));
+    ASSERT_EQ(other_state, state);
+    ASSERT_EQ(read.progress.step, 12u);
+  }
+}
+
+}  // namespace

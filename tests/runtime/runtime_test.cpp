@@ -1,0 +1,407 @@
+// Runs trainers made of the runtime and a hand-written program, as a person at the device would.
+#include "pock/codegen/runtime_bitcode.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Result {
+  int status = -1;
+  std::string out, err;
+};
+
+std::string read_file(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write_file(const fs::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+std::string npy(const std::string& descr, const std::string& shape, const std::string& data, char version = 1,
+                const std::string& fortran = "False") {
+  std::string header = "{'descr': '" + descr + "', 'fortran_order': " + fortran + ", 'shape': " + shape + ", }\n";
+  std::string out = "\x93NUMPY";
+  out += version;
+  out += '\0';
+  for (int i = 0; i < (version == 1 ? 2 : 4); ++i) out += static_cast<char>(header.size() >> 8 * i & 255);
+  return out + header + data;
+}
+
+template <typename T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+class Trainer : public testing::Test {
+ protected:
+  static constexpr int kSamples = 83;  // ten batches of eight and three over
+
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "pock-runtime-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    dir_ = name;
+    std::mt19937 random(5);
+    std::normal_distribution<float> noise(0, 1);
+    for (int i = 0; i < kSamples; ++i) {
+      labels_.push_back(i % 3);
+      for (int k = 0; k < 6; ++k) x_.push_back(noise(random) + (k == i % 3 ? 3.0f : 0.0f));
+    }
+    write_file(dir_ / "x.npy", npy("<f4", "(83, 2, 3)", bytes_of(x_)));
+    write_file(dir_ / "y.npy", npy("<i8", "(83,)", bytes_of(labels_)));
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+
+  // Starts a trainer with its output in files, in the temporary directory.
+  pid_t start(const std::vector<std::string>& args, const std::string& trainer = "fake_trainer") {
+    std::vector<char*> argv;
+    std::string path = std::string(TRAINERS) + "/" + trainer;
+    argv.push_back(path.data());
+    std::vector<std::string> copy = args;
+    for (std::string& arg : copy) argv.push_back(arg.data());
+    argv.push_back(nullptr);
+    pid_t child = fork();
+    if (child == 0) {
+      if (chdir(dir_.c_str())) _exit(99);
+      dup2(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
+      dup2(open("err", O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
+      char* none[] = {nullptr};
+      execve(path.c_str(), argv.data(), none);
+      _exit(98);
+    }
+    return child;
+  }
+  Result finish(pid_t child) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), read_file(dir_ / "out"), read_file(dir_ / "err")};
+  }
+  Result run(const std::vector<std::string>& args, const std::string& trainer = "fake_trainer") {
+    return finish(start(args, trainer));
+  }
+  Result train(const std::vector<std::string>& more, const std::string& trainer = "fake_trainer") {
+    std::vector<std::string> args = {"train", "--data", "x.npy", "--labels", "y.npy"};
+    args.insert(args.end(), more.begin(), more.end());
+    return run(args, trainer);
+  }
+  void refuses_data(const std::string& data, const std::string& labels, const std::string& message) {
+    write_file(dir_ / "d", data);
+    write_file(dir_ / "l", labels);
+    Result r = run({"train", "--data", "d", "--labels", "l"});
+    EXPECT_EQ(r.status, 1) << r.err;
+    EXPECT_NE(r.err.find(message), std::string::npos) << "wanted: " << message << "\ngot: " << r.err;
+  }
+  void refuses_use(const std::vector<std::string>& more, const std::string& message) {
+    Result r = train(more);
+    EXPECT_EQ(r.status, 2) << r.err;
+    EXPECT_NE(r.err.find(message), std::string::npos) << "wanted: " << message << "\ngot: " << r.err;
+  }
+  std::string good_x() { return read_file(dir_ / "x.npy"); }
+  std::string good_y() { return read_file(dir_ / "y.npy"); }
+
+  fs::path dir_;
+  std::vector<float> x_;
+  std::vector<int64_t> labels_;
+};
+
+std::vector<json> lines(const std::string& text) {
+  std::vector<json> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(json::parse(line));
+  return out;
+}
+
+TEST(Bitcode, IsEmbedded) {
+  EXPECT_EQ(pock::runtime_bitcode("x86_64-linux").substr(0, 2), "BC");
+  EXPECT_EQ(pock::runtime_bitcode("aarch64-linux").substr(0, 2), "BC");
+  EXPECT_TRUE(pock::runtime_bitcode("vax").empty());
+}
+
+TEST_F(Trainer, LossFallsAndTheLogIsJson) {
+  Result r = train({"--epochs", "20", "--log", "json", "--eval-data", "x.npy", "--eval-labels", "y.npy"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  std::vector<json> log = lines(r.out);
+  ASSERT_EQ(log.size(), 200u + 21u);
+  EXPECT_EQ(log[0]["eval"], 0);
+  EXPECT_EQ(log[0]["step"], 0);
+  EXPECT_EQ(log[1]["step"], 1);
+  EXPECT_EQ(log.back()["eval"], 20);
+  EXPECT_EQ(log.back()["step"], 200);
+  EXPECT_LT(log.back()["loss"].get<double>(), 0.7 * log[0]["loss"].get<double>());
+  EXPECT_GT(log.back()["accuracy"].get<double>(), 0.7);
+  EXPECT_NE(r.err.find("last 3 samples"), std::string::npos);
+  EXPECT_NE(r.err.find("RssAnon"), std::string::npos);
+}
+
+TEST_F(Trainer, ThreadsDoNotChangeABit) {
+  std::vector<std::string> logs;
+  for (const char* threads : {"1", "2", "3", "4"}) {
+    Result r = train({"--epochs", "9", "--log", "json", "--threads", threads, "--checkpoint", "c"});
+    ASSERT_EQ(r.status, 0) << r.err;
+    logs.push_back(r.out + read_file(dir_ / "c"));
+  }
+  for (const std::string& log : logs) EXPECT_EQ(log, logs[0]);
+}
+
+TEST_F(Trainer, OrderIsShuffledUnlessToldNot) {
+  std::string a = train({"--log", "json", "--seed", "1"}).out, b = train({"--log", "json", "--seed", "2"}).out;
+  std::string c = train({"--log", "json", "--no-shuffle"}).out;
+  EXPECT_NE(a, b);
+  EXPECT_NE(a, c);
+  EXPECT_EQ(c, train({"--log", "json", "--no-shuffle", "--seed", "2"}).out);
+}
+
+TEST_F(Trainer, ResumingGivesTheSameBits) {
+  for (auto [half, whole] : {std::pair{"5", "10"}, {"7", "23"}, {"10", "20"}}) {
+    Result straight = train({"--steps", whole, "--log", "json", "--checkpoint", "straight"});
+    Result first = train({"--steps", half, "--log", "json", "--checkpoint", "c"});
+    Result second = train({"--steps", whole, "--log", "json", "--checkpoint", "c", "--resume", "c"});
+    ASSERT_EQ(straight.status + first.status + second.status, 0) << second.err;
+    EXPECT_EQ(straight.out, first.out + second.out);
+    EXPECT_EQ(read_file(dir_ / "straight"), read_file(dir_ / "c"));
+    EXPECT_TRUE(fs::exists(dir_ / "c.prev"));
+    EXPECT_FALSE(fs::exists(dir_ / "c.tmp"));
+  }
+}
+
+TEST_F(Trainer, CheckpointIsSafetensors) {
+  ASSERT_EQ(train({"--steps", "13", "--checkpoint", "c"}).status, 0);
+  std::string file = read_file(dir_ / "c");
+  uint64_t size;
+  std::memcpy(&size, file.data(), 8);
+  EXPECT_EQ(size % 8, 0u);
+  json header = json::parse(file.substr(8, size));
+  const json& about = header["__metadata__"];
+  EXPECT_EQ(about["step"], "13");
+  EXPECT_EQ(about["epoch"], "1");
+  EXPECT_EQ(about["position"], "24");
+  EXPECT_EQ(about["seed"], "7");
+  EXPECT_EQ(header.size(), 6u);
+  json w = header["fc.\"w\"\n\\\xC3\xA4"];
+  EXPECT_EQ(w["shape"], (json{6, 3}));
+  EXPECT_EQ(w["data_offsets"], (json{0, 72}));
+  EXPECT_EQ(header["seen"]["shape"], json::array());
+  EXPECT_EQ(header["optimizer/momentum/fc.b"]["data_offsets"], (json{160, 172}));
+  EXPECT_EQ(file.size(), 8 + size + 172);
+  float seen;
+  std::memcpy(&seen, file.data() + 8 + size + 84, 4);
+  EXPECT_EQ(seen, 13 * 8);
+}
+
+TEST_F(Trainer, DamagedCheckpointFallsBackToThePrevious) {
+  ASSERT_EQ(train({"--steps", "10", "--checkpoint", "c", "--checkpoint-every", "5"}).status, 0);
+  std::string good = read_file(dir_ / "c"), previous = read_file(dir_ / "c.prev");
+  Result straight = train({"--steps", "12", "--checkpoint", "straight"});
+  std::vector<std::string> bad = {"", good.substr(0, 5), good.substr(0, 100), good.substr(0, good.size() - 1), good + "x"};
+  for (size_t at = 0; at < good.size(); at += 11) {
+    bad.push_back(good);
+    bad.back()[at] ^= 0x10;
+  }
+  for (const std::string& bytes : bad) {
+    write_file(dir_ / "c.prev", previous);
+    fs::remove(dir_ / "c");
+    write_file(dir_ / "c", bytes);
+    Result r = train({"--steps", "12", "--resume", "c", "--checkpoint", "c"});
+    // A flipped bit in the model's name changes nothing that matters.
+    if (r.status == 0 && r.err.find("c.prev") == std::string::npos) {
+      EXPECT_NE(bytes.find("\"model\":\"fake.onnx\"") == std::string::npos, false);
+      continue;
+    }
+    ASSERT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(read_file(dir_ / "c"), read_file(dir_ / "straight"));
+    // The damaged file has not taken the place of the good one it was resumed from.
+    EXPECT_EQ(read_file(dir_ / "c.prev"), previous);
+  }
+  write_file(dir_ / "c", bad[3]);
+  write_file(dir_ / "c.prev", bad[2]);
+  Result r = train({"--steps", "12", "--resume", "c"});
+  EXPECT_EQ(r.status, 1);
+  EXPECT_NE(r.err.find("'c' truncated"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("'c.prev' truncated"), std::string::npos) << r.err;
+}
+
+TEST_F(Trainer, AnotherModelsCheckpointIsRefused) {
+  ASSERT_EQ(train({"--steps", "1", "--checkpoint", "c"}, "other_trainer").status, 0);
+  Result r = train({"--resume", "c"});
+  EXPECT_EQ(r.status, 1);
+  EXPECT_NE(r.err.find("another model (hash fedcba9876543210, this program's is 0123456789abcdef)"), std::string::npos) << r.err;
+  r = train({"--resume", "missing"});
+  EXPECT_EQ(r.status, 1);
+  EXPECT_NE(r.err.find("no such file"), std::string::npos) << r.err;
+}
+
+TEST_F(Trainer, CheckpointPathIsTriedFirst) {
+  Result r = train({"--checkpoint", "no/such/place"});
+  EXPECT_EQ(r.status, 1);
+  EXPECT_NE(r.err.find("cannot be written: no such file or directory"), std::string::npos) << r.err;
+}
+
+TEST_F(Trainer, FormatsAndConversions) {
+  std::string wanted = train({"--log", "json"}).out;
+  std::vector<double> doubles(x_.begin(), x_.end());
+  doubles[0] = x_[0];
+  write_file(dir_ / "x64", npy("<f8", "(83, 1, 2, 3)", bytes_of(doubles), 2));
+  std::string idx("\0\0\x08\x01\0\0\0\x53", 8);
+  for (int64_t label : labels_) idx += static_cast<char>(label);
+  write_file(dir_ / "idx", idx);
+  std::vector<int32_t> narrow(labels_.begin(), labels_.end());
+  write_file(dir_ / "y32", npy("<i4", "(83, 1)", bytes_of(narrow), 3));
+  for (const char* x : {"x.npy", "x64", "x=x.npy"})
+    for (const char* y : {"y.npy", "idx", "y32", "logits=idx"}) {
+      Result r = run({"train", "--log", "json", "--data", x, "--labels", y});
+      EXPECT_EQ(r.status, 0) << r.err;
+      EXPECT_EQ(r.out, wanted);
+    }
+}
+
+TEST_F(Trainer, BadDataIsRefusedWithTheReason) {
+  std::string x = good_x(), y = good_y(), data = bytes_of(x_), ids = bytes_of(labels_);
+  refuses_data("", y, "'d' the file is empty");
+  refuses_data("\x1f\x8b\x08 and so on", y, "is gzip-compressed; decompress it first");
+  refuses_data("PK\3\4 and so on", y, ".npz");
+  refuses_data("hello, world", y, "neither a .npy nor an IDX");
+  refuses_data(x.substr(0, x.size() - 1), y, "truncated");
+  refuses_data(x.substr(0, 40), y, "truncated inside the .npy header");
+  refuses_data(x + "more", y, "too long");
+  refuses_data(npy(">f4", "(83, 2, 3)", data), y, "big-endian");
+  refuses_data(npy("<f4", "(83, 2, 3)", data, 1, "True"), y, "Fortran order");
+  refuses_data(npy("<f2", "(83, 2, 3)", data), y, "'<f2' is not read");
+  refuses_data(npy("<i2", "(83, 2, 3)", data), y, "'<i2' is not read");
+  refuses_data(npy("<f4", "(83, 3, 2)", data), y, "has shape [83,3,2], 'x' needs [N,1,2,3]");
+  refuses_data(npy("<f4", "()", data.substr(0, 4)), y, "has shape []");
+  refuses_data(npy("<i4", "(83, 2, 3)", data), y, "has int32 elements, 'x' takes float32");
+  refuses_data(npy("|u1", "(83, 2, 3)", data.substr(0, 498)), y, "recompile with --input-scale");
+  refuses_data(npy("<f4", "(99999999999, 99999999999, 3)", data), y, "more elements than memory");
+  refuses_data(npy("<f4", "(4, 2, 3)", data.substr(0, 96)), npy("<i8", "(4,)", ids.substr(0, 32)), "fewer than one batch of 8");
+  refuses_data(npy("<f4", "(0, 2, 3)", ""), npy("<i8", "(0,)", ""), "no samples");
+  refuses_data(x, npy("<i8", "(82,)", ids.substr(0, 656)), "has 82 samples, 'd' has 83");
+  refuses_data(x, std::string("\0\0\x0C\x01\0\0\0\1....", 12), "big-endian");
+  refuses_data(x, std::string("\0\0\x08\x01\0\0\0\x53..", 10), "promises 83 bytes of data, the file has 2");
+  labels_[17] = 3;
+  labels_[20] = -1;
+  refuses_data(x, npy("<i8", "(83,)", bytes_of(labels_)), "element 17 (sample 17) is 3, outside [0,2]");
+  // Everything in one report.
+  refuses_data("", npy("<i8", "(83,)", bytes_of(labels_)), "outside [0,2]");
+  EXPECT_NE(read_file(dir_ / "err").find("the file is empty"), std::string::npos);
+  Result r = run({"train", "--data", ".", "--labels", "nowhere"});
+  EXPECT_EQ(r.status, 1);
+  EXPECT_NE(r.err.find("it is a directory"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("no such file"), std::string::npos) << r.err;
+}
+
+TEST_F(Trainer, WrongUseIsExplained) {
+  refuses_use({"--lerning-rate", "1"}, "unknown option '--lerning-rate'");
+  refuses_use({"--lr"}, "--lr needs a value");
+  refuses_use({"--lr", "fast"}, "'lr' needs a number, not 'fast'");
+  refuses_use({"--lr", "-1"}, "'lr' must lie in [0, 1e38]");
+  refuses_use({"--lr", "nan"}, "needs a number");
+  refuses_use({"--opt", "momentum=1"}, "'momentum' must lie in [0, 1)");
+  refuses_use({"--opt", "beta=1"}, "has no 'beta'; it has: lr momentum");
+  refuses_use({"--opt", "lr"}, "needs KEY=VALUE");
+  refuses_use({"--opt", "lr=1", "--lr", "1"}, "'lr' was given twice");
+  refuses_use({"--steps", "0"}, "at least 1");
+  refuses_use({"--steps", "1x"}, "needs a whole number");
+  refuses_use({"--steps", "99999999999999999999"}, "needs a whole number");
+  refuses_use({"--steps", "1", "--steps", "2"}, "given twice");
+  refuses_use({"--steps", "1", "--epochs", "2"}, "not both");
+  refuses_use({"--threads", "5"}, "planned for at most 4");
+  refuses_use({"--data", "x.npy"}, "'x' was given twice");
+  refuses_use({"--log", "xml"}, "--log knows json");
+  refuses_use({"--checkpoint-every", "2"}, "needs --checkpoint");
+  refuses_use({"--eval-data", "x.npy"}, "no file for 'logits'; give --eval-labels");
+  EXPECT_EQ(run({"train", "--data", "x.npy"}).status, 2);
+  EXPECT_EQ(run({}).status, 2);
+  EXPECT_EQ(run({"fly"}).status, 2);
+  EXPECT_EQ(run({"--help"}).status, 0);
+  EXPECT_NE(run({"train", "--help"}).out.find("--resume"), std::string::npos);
+  EXPECT_EQ(run({"--version"}).out, "pock 0.1.0\n");
+  Result r = train({"--eval-data", "x.npy", "--eval-labels", "y.npy"}, "other_trainer");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_NE(r.err.find("computes its own loss"), std::string::npos) << r.err;
+}
+
+TEST_F(Trainer, InfoIsReadable) {
+  json info = json::parse(run({"info", "--json"}).out);
+  EXPECT_EQ(info["trained"], 21);
+  EXPECT_EQ(info["hypers"]["momentum"], 0.9);
+  EXPECT_EQ(info["inputs"][0]["shape"], (json{8, 1, 2, 3}));
+  EXPECT_NE(run({"info"}).out.find("float32[8,1,2,3]"), std::string::npos);
+}
+
+TEST_F(Trainer, ProcessorIsChecked) {
+  Result r = train({}, "picky_trainer");
+  EXPECT_EQ(r.status, 1);
+  EXPECT_NE(r.err.find("lacks feature 63"), std::string::npos) << r.err;
+}
+
+TEST_F(Trainer, LossThatIsNoNumberStops) {
+  ASSERT_EQ(train({"--steps", "2", "--checkpoint", "c"}).status, 0);
+  std::string before = read_file(dir_ / "c");
+  Result r = train({"--epochs", "9", "--lr", "1e30", "--checkpoint", "c"});
+  EXPECT_EQ(r.status, 1);
+  EXPECT_NE(r.err.find("the loss of step 3 is not finite"), std::string::npos) << r.err;
+  EXPECT_EQ(read_file(dir_ / "c"), before);
+}
+
+TEST_F(Trainer, SignalsFinishTheStepAndSave) {
+  for (auto [number, status] : {std::pair{SIGTERM, 143}, {SIGINT, 130}}) {
+    pid_t child = start({"train", "--data", "x.npy", "--labels", "y.npy", "--epochs", "1000000", "--log", "json",
+                         "--checkpoint", "c"}, "slow_trainer");
+    while (read_file(dir_ / "out").find("\"step\":5") == std::string::npos) usleep(1000);
+    kill(child, number);
+    Result r = finish(child);
+    EXPECT_EQ(r.status, status) << r.err;
+    std::vector<json> log = lines(r.out);
+    Result again = train({"--log", "json", "--steps", std::to_string(log.size() + 2), "--resume", "c"});
+    ASSERT_EQ(again.status, 0) << again.err;
+    EXPECT_EQ(lines(again.out)[0]["step"], log.size() + 1);
+    EXPECT_EQ(r.out + again.out, train({"--log", "json", "--steps", std::to_string(log.size() + 2)}).out);
+    fs::remove(dir_ / "out");
+  }
+}
+
+TEST_F(Trainer, ASecondSignalEndsAtOnce) {
+  // A pipe that nobody reads holds the trainer inside a write.
+  ASSERT_EQ(mkfifo((dir_ / "pipe").c_str(), 0600), 0);
+  int reader = open((dir_ / "pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  pid_t child = fork();
+  if (child == 0) {
+    if (chdir(dir_.c_str())) _exit(99);
+    dup2(open("pipe", O_WRONLY), 1);
+    dup2(open("/dev/null", O_WRONLY), 2);
+    execl(TRAINERS "/fake_trainer", "trainer", "train", "--data", "x.npy", "--labels", "y.npy", "--epochs",
+          "1000000", "--log", "json", nullptr);
+    _exit(98);
+  }
+  usleep(300000);
+  kill(child, SIGTERM);
+  usleep(50000);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, WNOHANG), 0);
+  kill(child, SIGINT);
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  close(reader);
+}
+
+}  // namespace

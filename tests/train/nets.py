@@ -1,0 +1,175 @@
+#!/usr/bin/python3
+"""The small nets of tests/train, each with its seed, batch, optimizer and data shape.
+
+record.py exports, trains and records them; run this file to list them with their sizes. Sizes are odd on purpose: remainders of
+vector and tile loops are where a compiler goes wrong first.
+"""
+import argparse
+import dataclasses
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc2, self.fc3 = nn.Linear(20, 33), nn.Linear(33, 17), nn.Linear(17, 10)
+
+    def forward(self, x):
+        return self.fc3(torch.tanh(self.fc2(torch.relu(self.fc1(x)))))
+
+
+class LeNet(nn.Module):
+    """Tanh and average pooling, as in the first one, so that no kink is anywhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 6, 5, padding=2), nn.Conv2d(6, 13, 5)
+        self.fc1, self.fc2 = nn.Linear(13 * 5 * 5, 30), nn.Linear(30, 10)
+
+    def forward(self, x):
+        x = F.avg_pool2d(torch.tanh(self.conv1(x)), 2)
+        x = F.avg_pool2d(torch.tanh(self.conv2(x)), 2)
+        return self.fc2(torch.tanh(self.fc1(torch.flatten(x, 1))))
+
+
+class BnCnn(nn.Module):
+    """Odd images, stride 2, an overlapping and padded max pool, an uneven kernel, and a batch norm behind a relu."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, 12, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(12)
+        self.conv2, self.bn2 = nn.Conv2d(12, 19, (3, 1), padding=(1, 0)), nn.BatchNorm2d(19, momentum=0.2)
+        # Padding matters here: behind a convolution without any, the next batch norm would cancel bn2's shift.
+        self.conv3, self.bn3 = nn.Conv2d(19, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16, eps=1e-3)
+        self.fc = nn.Linear(16 * 5 * 5, 7)
+
+    def forward(self, x):
+        x = torch.relu(self.bn1(self.conv1(x)))
+        x = F.max_pool2d(x, 3, stride=2, padding=1)
+        x = self.bn2(torch.relu(self.conv2(x)))
+        x = torch.relu(self.bn3(self.conv3(x)))
+        return self.fc(torch.flatten(x, 1))
+
+
+class Lifted(nn.BatchNorm2d):
+    """A batch norm in front of relu6 whose shift starts well inside (0, 6): both sides clip, but few values stand so near
+    a bound that another order of a sum decides them differently. (50 steps with momentum blow such a decision up.)"""
+
+    shift = (1.4, 4.6)
+
+
+class InvertedResidual(nn.Module):
+    def __init__(self, cin, cout, stride, expand):
+        super().__init__()
+        mid = cin * expand
+        self.join = stride == 1 and cin == cout
+        if expand != 1:
+            self.expand, self.bn_expand = nn.Conv2d(cin, mid, 1, bias=False), Lifted(mid)
+        self.dw, self.bn_dw = nn.Conv2d(mid, mid, 3, stride, 1, groups=mid, bias=False), Lifted(mid)
+        self.project, self.bn_project = nn.Conv2d(mid, cout, 1, bias=False), nn.BatchNorm2d(cout)
+
+    def forward(self, x):
+        y = F.relu6(self.bn_expand(self.expand(x))) if hasattr(self, "expand") else x
+        y = F.relu6(self.bn_dw(self.dw(y)))
+        y = self.bn_project(self.project(y))
+        return x + y if self.join else y
+
+
+class Mobile(nn.Module):
+    """MobileNetV2 in small: two joins, depthwise convolutions of both strides, channels that are no multiples of 8.
+
+    As in the original, the shift of every bn_project meets only 1x1 convolutions with batch norm behind them, which cancel
+    it: its gradient is zero but for rounding, and weight decay alone moves it.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.bn_stem = nn.Conv2d(3, 8, 3, 2, 1, bias=False), Lifted(8)
+        self.blocks = nn.Sequential(
+            InvertedResidual(8, 8, 1, 1),     # no expansion, a join
+            InvertedResidual(8, 12, 2, 3),    # 24 channels inside
+            InvertedResidual(12, 12, 1, 3),   # 36 channels inside, a join
+            InvertedResidual(12, 18, 2, 3))
+        self.head, self.bn_head = nn.Conv2d(18, 44, 1, bias=False), Lifted(44)
+        self.classifier = nn.Linear(44, 10)
+
+    def forward(self, x):
+        x = self.blocks(F.relu6(self.bn_stem(self.stem(x))))
+        x = F.adaptive_avg_pool2d(F.relu6(self.bn_head(self.head(x))), 1)
+        return self.classifier(torch.flatten(x, 1))
+
+
+class Twice(nn.Module):
+    """One convolution and one linear layer, each applied twice: gradients of both uses add up."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.conv = nn.Conv2d(2, 9, 3, padding=1), nn.Conv2d(9, 9, 3, padding=1)
+        self.fc1, self.mix, self.fc2 = nn.Linear(9 * 3 * 4, 9), nn.Linear(9, 9), nn.Linear(9, 5)
+
+    def forward(self, x):
+        x = torch.tanh(self.stem(x))
+        x = x + torch.tanh(self.conv(x))
+        x = x + torch.tanh(self.conv(x))
+        x = torch.tanh(self.fc1(torch.flatten(F.avg_pool2d(x, 3), 1)))
+        return self.fc2(torch.tanh(self.mix(torch.tanh(self.mix(x)))))
+
+
+@dataclasses.dataclass
+class Case:
+    net: type
+    optimizer: str          # spelled as on pockc's command line
+    shape: tuple
+    classes: int
+    batch: int
+    labels: type            # element type of labels.npy
+    seed: int
+    batches: int = 10       # in the file; steps go through them in order, again and again
+    steps: int = 50
+
+
+CASES = {
+    "mlp": Case(Mlp, "adam:lr=0.001", (20,), 10, 16, np.int64, 14),
+    "lenet": Case(LeNet, "sgd:lr=0.05", (1, 28, 28), 10, 8, np.uint8, 17),
+    "bn_cnn": Case(BnCnn, "momentum:lr=0.002,momentum=0.9", (3, 19, 17), 7, 8, np.int32, 13),
+    "mobile": Case(Mobile, "momentum:lr=0.008,momentum=0.9,weight_decay=0.001", (3, 32, 32), 10, 8, np.int64, 15),
+    "twice": Case(Twice, "sgd:lr=0.1", (2, 11, 13), 5, 8, np.int64, 16),
+}
+
+
+def make_net(case, seed):
+    """The net in float32, in eval mode. Batch norms start away from 0 and 1, so that a mixed-up one shows."""
+    torch.manual_seed(seed)
+    net = case.net().eval()
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.uniform_(module.weight, 0.8, 1.2)
+            nn.init.uniform_(module.bias, *getattr(module, "shift", (-0.1, 0.2)))
+            nn.init.uniform_(module.running_mean, -0.1, 0.1)
+            nn.init.uniform_(module.running_var, 0.8, 1.2)
+    return net
+
+
+def make_data(case, seed):
+    """Images that lean towards a pattern of their class, so that the loss has somewhere to go."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, case.classes, case.batch * case.batches)
+    patterns = rng.standard_normal((case.classes, *case.shape))
+    data = patterns[labels] + rng.standard_normal((len(labels), *case.shape))
+    return data.astype("<f4"), labels.astype(case.labels)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.parse_args()
+    for name, case in CASES.items():
+        count = sum(p.numel() for p in make_net(case, case.seed).parameters())
+        print(f"{name}: {count} parameters, input {case.batch}x{'x'.join(map(str, case.shape))}, {case.optimizer}")
+
+
+if __name__ == "__main__":
+    main()
