@@ -1,20 +1,20 @@
 // Writing checkpoints: a safetensors file under the names, shapes and order of the model file.
 //
-// The new file is complete and on the disk under another name before it takes the place of the old one, and the
-// old one stays as FILE.prev: a power cut at any moment leaves a file to resume from.
+// The new file is complete and on the disk under another name before it takes the place of the old one, and
+// the old one stays as FILE.prev: a power cut at any moment leaves a file to resume from.
 #include "runtime.h"
 
-char *pock_saved_tensor(const struct pock_tensor *t, const struct pock_buffers *memory) {
+char* pock_saved_tensor(const struct pock_tensor* t, const struct pock_buffers* memory) {
   if (t->role == POCK_FROZEN) return NULL;
   return (t->role == POCK_OPTIMIZER ? memory->state : memory->params) + t->offset;
 }
 
-const char *pock_safetensors_dtype(uint8_t dtype) {
+const char* pock_safetensors_dtype(uint8_t dtype) {
   static const char names[][4] = {"F32", "F64", "I8", "U8", "I32", "I64"};
   return dtype < sizeof names / sizeof *names ? names[dtype] : "U8";  // masks are bytes
 }
 
-uint32_t pock_crc32(uint32_t crc, const uint8_t *bytes, uint64_t n) {
+uint32_t pock_crc32(uint32_t crc, const uint8_t* bytes, uint64_t n) {
   uint32_t table[256];  // made each time: a call reads whole tensors
   for (uint32_t i = 0; i < 256; ++i) {
     table[i] = i;
@@ -29,8 +29,8 @@ const char pock_checkpoint_format[] = "pock-checkpoint-1";
 const char pock_fact_names[POCK_FACTS][12] = {"format", "model_hash", "scheme",   "optimizer",
                                               "step",   "epoch",      "position", "seed"};
 
-static void put_header(struct pock_text *out, const struct pock_program *program, const struct pock_progress *p,
-                       uint32_t crc) {
+static void put_header(struct pock_text* out, const struct pock_program* program,
+                       const struct pock_progress* p, uint32_t crc) {
   char digits[4][24];
   const uint64_t numbers[4] = {p->step, p->epoch, p->position, p->seed};
   for (int i = 0; i < 4; ++i) {
@@ -38,21 +38,27 @@ static void put_header(struct pock_text *out, const struct pock_program *program
     pock_format(&number, "%llu", (unsigned long long)numbers[i]);
     digits[i][number.length] = 0;
   }
-  const char *facts[POCK_FACTS] = {pock_checkpoint_format, program->model_hash, program->scheme, program->optimizer,
-                                   digits[0], digits[1], digits[2], digits[3]};
+  const char* facts[POCK_FACTS] = {pock_checkpoint_format,
+                                   program->model_hash,
+                                   program->scheme,
+                                   program->optimizer,
+                                   digits[0],
+                                   digits[1],
+                                   digits[2],
+                                   digits[3]};
   uint32_t sums[POCK_FACTS];
   pock_format(out, "{\"__metadata__\":{\"model\":");
   pock_put_json(out, program->model);
   for (int i = 0; i < POCK_FACTS; ++i) {
-    sums[i] = pock_crc32(0, (const uint8_t *)facts[i], pock_length(facts[i]));
+    sums[i] = pock_crc32(0, (const uint8_t*)facts[i], pock_length(facts[i]));
     pock_format(out, ",\"%s\":", pock_fact_names[i]);
     pock_put_json(out, facts[i]);
   }
   pock_format(out, ",\"header_crc32\":\"%08x\",\"crc32\":\"%08x\"}",
-              pock_crc32(0, (const uint8_t *)sums, sizeof sums), crc);
+              pock_crc32(0, (const uint8_t*)sums, sizeof sums), crc);
   uint64_t at = 0;
   for (uint32_t i = 0; i < program->tensor_count; ++i) {
-    const struct pock_tensor *t = &program->tensors[i];
+    const struct pock_tensor* t = &program->tensors[i];
     if (t->role == POCK_FROZEN) continue;
     pock_put_bytes(out, ",\"", 2);
     if (t->role == POCK_OPTIMIZER) pock_format(out, "optimizer/%s/", t->slot);
@@ -60,20 +66,21 @@ static void put_header(struct pock_text *out, const struct pock_program *program
     pock_put(out, '"');
     pock_format(out, ":{\"dtype\":\"%s\",\"shape\":", pock_safetensors_dtype(t->dtype));
     pock_put_shape(out, t->dims, t->rank);
-    pock_format(out, ",\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)(at + t->bytes));
+    pock_format(out, ",\"data_offsets\":[%llu,%llu]}", (unsigned long long)at,
+                (unsigned long long)(at + t->bytes));
     at += t->bytes;
   }
   pock_put(out, '}');
   while (out->length % 8) pock_put(out, ' ');
 }
 
-static int64_t write_file(int fd, const struct pock_program *program, const struct pock_buffers *memory,
-                          const struct pock_progress *progress) {
+static int64_t write_file(int fd, const struct pock_program* program, const struct pock_buffers* memory,
+                          const struct pock_progress* progress) {
   uint32_t crc = 0;
   for (uint32_t i = 0; i < program->tensor_count; ++i) {
-    const struct pock_tensor *t = &program->tensors[i];
-    const char *bytes = pock_saved_tensor(t, memory);
-    if (bytes) crc = pock_crc32(crc, (const uint8_t *)bytes, t->bytes);
+    const struct pock_tensor* t = &program->tensors[i];
+    const char* bytes = pock_saved_tensor(t, memory);
+    if (bytes) crc = pock_crc32(crc, (const uint8_t*)bytes, t->bytes);
   }
   struct pock_text header = {0};  // measures
   put_header(&header, program, progress, crc);
@@ -82,28 +89,28 @@ static int64_t write_file(int fd, const struct pock_program *program, const stru
   block.bytes = pock_reserve(block.length);
   if (!block.bytes) return -12;
   uint64_t length = header.length;
-  memcpy((char *)block.bytes, &length, 8);
-  header = (struct pock_text){(char *)block.bytes + 8, 0, header.length};
+  memcpy((char*)block.bytes, &length, 8);
+  header = (struct pock_text){(char*)block.bytes + 8, 0, header.length};
   put_header(&header, program, progress, crc);
   int64_t error = pock_write(fd, block.bytes, block.length);
   pock_unmap_file(&block);
   for (uint32_t i = 0; i < program->tensor_count && !error; ++i) {
-    const char *bytes = pock_saved_tensor(&program->tensors[i], memory);
+    const char* bytes = pock_saved_tensor(&program->tensors[i], memory);
     if (bytes) error = pock_write(fd, bytes, program->tensors[i].bytes);
   }
   return error ? error : pock_sync(fd);
 }
 
-static bool with_suffix(char path[4096], const char *base, const char *suffix) {
+static bool with_suffix(char path[4096], const char* base, const char* suffix) {
   struct pock_text text = {path, 0, 4095};
   pock_format(&text, "%s%s", base, suffix);
   path[pock_text_size(&text)] = 0;
   return text.length <= text.capacity;
 }
 
-bool pock_save_checkpoint(const struct pock_program *program, const struct pock_buffers *memory,
-                          const struct pock_progress *progress, const char *path, bool keep_previous,
-                          struct pock_text *why) {
+bool pock_save_checkpoint(const struct pock_program* program, const struct pock_buffers* memory,
+                          const struct pock_progress* progress, const char* path, bool keep_previous,
+                          struct pock_text* why) {
   char fresh[4096], previous[4096];
   int64_t error = with_suffix(fresh, path, ".tmp") && with_suffix(previous, path, ".prev") ? 0 : -36;
   if (!error) {
@@ -124,7 +131,7 @@ bool pock_save_checkpoint(const struct pock_program *program, const struct pock_
   return !error;
 }
 
-bool pock_try_checkpoint_path(const char *path, struct pock_text *why) {
+bool pock_try_checkpoint_path(const char* path, struct pock_text* why) {
   char fresh[4096];
   int64_t fd = with_suffix(fresh, path, ".tmp") ? pock_create_file(fresh) : -36;
   if (fd < 0) {

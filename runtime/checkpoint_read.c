@@ -6,30 +6,33 @@ struct json {
   const uint8_t *at, *end;
 };
 
-static void skip_spaces(struct json *j) {
+static void skip_spaces(struct json* j) {
   while (j->at < j->end && (*j->at == ' ' || *j->at == '\n' || *j->at == '\r' || *j->at == '\t')) ++j->at;
 }
 
-static bool take(struct json *j, char c) {
+static bool take(struct json* j, char c) {
   skip_spaces(j);
   if (j->at == j->end || *j->at != (uint8_t)c) return false;
   ++j->at;
   return true;
 }
 
-static bool hex4(struct json *j, uint32_t *value) {
+static bool hex4(struct json* j, uint32_t* value) {
   if (j->end - j->at < 4) return false;
   *value = 0;
   for (int i = 0; i < 4; ++i) {
     uint32_t c = *j->at++, letter = (c | 32) - 'a';
-    if (c - '0' < 10) *value = *value << 4 | (c - '0');
-    else if (letter < 6) *value = *value << 4 | (letter + 10);
-    else return false;
+    if (c - '0' < 10)
+      *value = *value << 4 | (c - '0');
+    else if (letter < 6)
+      *value = *value << 4 | (letter + 10);
+    else
+      return false;
   }
   return true;
 }
 
-static void put_utf8(struct pock_text *out, uint32_t c) {
+static void put_utf8(struct pock_text* out, uint32_t c) {
   if (c < 0x80) {
     pock_put(out, (char)c);
     return;
@@ -40,7 +43,7 @@ static void put_utf8(struct pock_text *out, uint32_t c) {
 }
 
 // Decodes a string into `out`, from its start, with a null behind it.
-static bool take_string(struct json *j, struct pock_text *out) {
+static bool take_string(struct json* j, struct pock_text* out) {
   out->length = 0;
   if (!take(j, '"')) return false;
   for (;;) {
@@ -54,12 +57,26 @@ static bool take_string(struct json *j, struct pock_text *out) {
     if (j->at == j->end) return false;
     uint32_t code, low;
     switch (c = *j->at++) {
-      case '"': case '\\': case '/': pock_put(out, (char)c); break;
-      case 'b': pock_put(out, '\b'); break;
-      case 'f': pock_put(out, '\f'); break;
-      case 'n': pock_put(out, '\n'); break;
-      case 'r': pock_put(out, '\r'); break;
-      case 't': pock_put(out, '\t'); break;
+      case '"':
+      case '\\':
+      case '/':
+        pock_put(out, (char)c);
+        break;
+      case 'b':
+        pock_put(out, '\b');
+        break;
+      case 'f':
+        pock_put(out, '\f');
+        break;
+      case 'n':
+        pock_put(out, '\n');
+        break;
+      case 'r':
+        pock_put(out, '\r');
+        break;
+      case 't':
+        pock_put(out, '\t');
+        break;
       case 'u':
         if (!hex4(j, &code)) return false;
         if (code >= 0xD800 && code < 0xDC00) {  // the first half of a pair
@@ -70,7 +87,8 @@ static bool take_string(struct json *j, struct pock_text *out) {
         }
         put_utf8(out, code);
         break;
-      default: return false;
+      default:
+        return false;
     }
   }
   size_t size = pock_text_size(out);
@@ -78,19 +96,20 @@ static bool take_string(struct json *j, struct pock_text *out) {
   return true;
 }
 
-static bool take_whole(struct json *j, uint64_t *value) {
+static bool take_whole(struct json* j, uint64_t* value) {
   skip_spaces(j);
   if (j->at == j->end || *j->at < '0' || *j->at > '9') return false;
   for (*value = 0; j->at < j->end && *j->at >= '0' && *j->at <= '9'; ++j->at)
-    if (__builtin_mul_overflow(*value, 10u, value) || __builtin_add_overflow(*value, (uint64_t)(*j->at - '0'), value))
+    if (__builtin_mul_overflow(*value, 10u, value) ||
+        __builtin_add_overflow(*value, (uint64_t)(*j->at - '0'), value))
       return false;
   return true;
 }
 
-uint64_t pock_checkpoint_scratch(const struct pock_program *program) {
+uint64_t pock_checkpoint_scratch(const struct pock_program* program) {
   uint64_t most = pock_length(program->scheme);
   for (uint32_t i = 0; i < program->tensor_count; ++i) {
-    const struct pock_tensor *t = &program->tensors[i];
+    const struct pock_tensor* t = &program->tensors[i];
     uint64_t name = pock_length(t->name) + (t->slot ? sizeof "optimizer//" + pock_length(t->slot) : 0);
     if (name > most) most = name;
   }
@@ -99,22 +118,24 @@ uint64_t pock_checkpoint_scratch(const struct pock_program *program) {
 
 // What the header said, beside the tensors' places.
 struct header {
-  bool same[POCK_FACTS];   // as in this program; for numbers: well-formed
+  bool same[POCK_FACTS];  // as in this program; for numbers: well-formed
   uint32_t sums[POCK_FACTS];
   uint64_t numbers[POCK_FACTS];
   char other_hash[24], crc[12], header_crc[12];
   struct pock_text wrong;  // the first tensor that is not ours
 };
 
-static void keep(char *out, size_t room, const struct pock_text *value) {
+static void keep(char* out, size_t room, const struct pock_text* value) {
   size_t n = pock_text_size(value);
   if (n >= room) n = room - 1;
   memcpy(out, value->data, n);
   out[n] = 0;
 }
 
-static bool take_metadata(struct json *j, const struct pock_program *program, struct pock_text *text, struct header *h) {
-  const char *wanted[POCK_FACTS] = {pock_checkpoint_format, program->model_hash, program->scheme, program->optimizer};
+static bool take_metadata(struct json* j, const struct pock_program* program, struct pock_text* text,
+                          struct header* h) {
+  const char* wanted[POCK_FACTS] = {pock_checkpoint_format, program->model_hash, program->scheme,
+                                    program->optimizer};
   if (!take(j, '{')) return false;
   if (take(j, '}')) return true;
   do {
@@ -122,23 +143,23 @@ static bool take_metadata(struct json *j, const struct pock_program *program, st
     if (!take_string(j, text) || !take(j, ':')) return false;
     keep(key, sizeof key, text);
     if (!take_string(j, text)) return false;
-    const char *value = text->data;
+    const char* value = text->data;
     if (pock_equal(key, "crc32")) keep(h->crc, sizeof h->crc, text);
     if (pock_equal(key, "header_crc32")) keep(h->header_crc, sizeof h->header_crc, text);
     if (pock_equal(key, "model_hash")) keep(h->other_hash, sizeof h->other_hash, text);
     for (int i = 0; i < POCK_FACTS; ++i) {
       if (!pock_equal(key, pock_fact_names[i])) continue;
-      h->sums[i] = pock_crc32(0, (const uint8_t *)value, pock_text_size(text));
+      h->sums[i] = pock_crc32(0, (const uint8_t*)value, pock_text_size(text));
       h->same[i] = wanted[i] ? pock_equal(value, wanted[i]) : pock_parse_whole(value, &h->numbers[i]);
     }
   } while (take(j, ','));
   return take(j, '}');
 }
 
-static uint32_t find_tensor(const struct pock_program *program, const char *name) {
+static uint32_t find_tensor(const struct pock_program* program, const char* name) {
   for (uint32_t i = 0; i < program->tensor_count; ++i) {
-    const struct pock_tensor *t = &program->tensors[i];
-    const char *rest = name;
+    const struct pock_tensor* t = &program->tensors[i];
+    const char* rest = name;
     if (t->role == POCK_FROZEN) continue;
     if (t->role == POCK_OPTIMIZER) {
       if (!pock_starts(rest, "optimizer/") || !pock_starts(rest + 10, t->slot)) continue;
@@ -151,10 +172,10 @@ static uint32_t find_tensor(const struct pock_program *program, const char *name
 }
 
 // One tensor's entry, its name already in `text`. False when it is not well-formed.
-static bool take_tensor(struct json *j, const struct pock_program *program, struct pock_text *text,
-                        struct pock_checkpoint *out, struct header *h) {
+static bool take_tensor(struct json* j, const struct pock_program* program, struct pock_text* text,
+                        struct pock_checkpoint* out, struct header* h) {
   uint32_t index = find_tensor(program, text->data);
-  const struct pock_tensor *t = index < program->tensor_count ? &program->tensors[index] : NULL;
+  const struct pock_tensor* t = index < program->tensor_count ? &program->tensors[index] : NULL;
   bool fits = t && out->offsets[index] == UINT64_MAX, has[3] = {false, false, false};
   if (!fits && !h->wrong.length)
     pock_format(&h->wrong, "tensor '%.*s' %s", (int)pock_text_size(text), text->data,
@@ -182,7 +203,8 @@ static bool take_tensor(struct json *j, const struct pock_program *program, stru
       has[1] = true;
       if (fits) fits = rank == t->rank;
     } else if (pock_equal(text->data, "data_offsets")) {
-      if (!take(j, '[') || !take_whole(j, &begin) || !take(j, ',') || !take_whole(j, &end) || !take(j, ']')) return false;
+      if (!take(j, '[') || !take_whole(j, &begin) || !take(j, ',') || !take_whole(j, &end) || !take(j, ']'))
+        return false;
       has[2] = true;
     } else {
       return false;
@@ -198,8 +220,9 @@ static bool take_tensor(struct json *j, const struct pock_program *program, stru
   return true;
 }
 
-static bool take_header(struct json *j, const struct pock_program *program, struct pock_checkpoint *out, struct header *h) {
-  struct pock_text *text = &out->scratch;
+static bool take_header(struct json* j, const struct pock_program* program, struct pock_checkpoint* out,
+                        struct header* h) {
+  struct pock_text* text = &out->scratch;
   if (!take(j, '{')) return false;
   do {
     if (!take_string(j, text) || !take(j, ':')) return false;
@@ -212,39 +235,44 @@ static bool take_header(struct json *j, const struct pock_program *program, stru
   return j->at == j->end;
 }
 
-static enum pock_verdict refuse(enum pock_verdict verdict, struct pock_text *why, const char *reason) {
+static enum pock_verdict refuse(enum pock_verdict verdict, struct pock_text* why, const char* reason) {
   pock_format(why, "%s", reason);
   return verdict;
 }
 
-static bool crc_is(uint32_t crc, const char *text) {
+static bool crc_is(uint32_t crc, const char* text) {
   char digits[9] = {0};
   struct pock_text wanted = {digits, 0, 8};
   pock_format(&wanted, "%08x", crc);
   return pock_equal(digits, text);
 }
 
-enum pock_verdict pock_check_checkpoint(const struct pock_program *program, const uint8_t *bytes, uint64_t length,
-                                        struct pock_checkpoint *out, struct pock_text *why) {
+enum pock_verdict pock_check_checkpoint(const struct pock_program* program, const uint8_t* bytes,
+                                        uint64_t length, struct pock_checkpoint* out, struct pock_text* why) {
   for (uint32_t i = 0; i < program->tensor_count; ++i) out->offsets[i] = UINT64_MAX;
   if (length == 0) return refuse(POCK_DAMAGED, why, "the file is empty");
   uint64_t size = 0;
   if (length >= 8) __builtin_memcpy(&size, bytes, 8);
-  if (length < 8 || size > length - 8) return refuse(POCK_DAMAGED, why, "truncated inside the header, or not a safetensors file");
+  if (length < 8 || size > length - 8)
+    return refuse(POCK_DAMAGED, why, "truncated inside the header, or not a safetensors file");
   char wrong[256];
   struct header h = {.wrong = {wrong, 0, sizeof wrong}};
   struct json j = {bytes + 8, bytes + 8 + size};
   if (!take_header(&j, program, out, &h)) return refuse(POCK_DAMAGED, why, "damaged header");
-  if (!h.header_crc[0] && !h.crc[0]) return refuse(POCK_FOREIGN, why, "is not a checkpoint of a pock trainer");
-  if (!crc_is(pock_crc32(0, (const uint8_t *)h.sums, sizeof h.sums), h.header_crc))
+  if (!h.header_crc[0] && !h.crc[0])
+    return refuse(POCK_FOREIGN, why, "is not a checkpoint of a pock trainer");
+  if (!crc_is(pock_crc32(0, (const uint8_t*)h.sums, sizeof h.sums), h.header_crc))
     return refuse(POCK_DAMAGED, why, "damaged: its metadata does not match its checksum");
-  if (!h.same[POCK_FORMAT]) return refuse(POCK_FOREIGN, why, "is a checkpoint of a format that this program does not know");
+  if (!h.same[POCK_FORMAT])
+    return refuse(POCK_FOREIGN, why, "is a checkpoint of a format that this program does not know");
   if (!h.same[POCK_MODEL_HASH]) {
-    pock_format(why, "belongs to another model (hash %s, this program's is %s)", h.other_hash, program->model_hash);
+    pock_format(why, "belongs to another model (hash %s, this program's is %s)", h.other_hash,
+                program->model_hash);
     return POCK_FOREIGN;
   }
   if (!h.same[POCK_OPTIMIZER_NAME]) return refuse(POCK_FOREIGN, why, "was trained with another optimizer");
-  if (!h.same[POCK_SCHEME]) return refuse(POCK_FOREIGN, why, "was trained with another choice of what is trained");
+  if (!h.same[POCK_SCHEME])
+    return refuse(POCK_FOREIGN, why, "was trained with another choice of what is trained");
   // Same model, optimizer and scheme have the same tensors: anything else is damage.
   if (h.wrong.length) {
     pock_format(why, "damaged: %.*s", (int)pock_text_size(&h.wrong), wrong);
@@ -252,14 +280,14 @@ enum pock_verdict pock_check_checkpoint(const struct pock_program *program, cons
   }
   for (int i = POCK_STEP; i < POCK_FACTS; ++i)
     if (!h.same[i]) return refuse(POCK_DAMAGED, why, "damaged: a number in its metadata is none");
-  out->progress = (struct pock_progress){h.numbers[POCK_STEP], h.numbers[POCK_EPOCH], h.numbers[POCK_POSITION],
-                                         h.numbers[POCK_SEED]};
+  out->progress = (struct pock_progress){h.numbers[POCK_STEP], h.numbers[POCK_EPOCH],
+                                         h.numbers[POCK_POSITION], h.numbers[POCK_SEED]};
 
   out->data = bytes + 8 + size;
   uint64_t room = length - 8 - size, used = 0;
   uint32_t crc = 0;
   for (uint32_t i = 0; i < program->tensor_count; ++i) {
-    const struct pock_tensor *t = &program->tensors[i];
+    const struct pock_tensor* t = &program->tensors[i];
     if (t->role == POCK_FROZEN) continue;
     if (out->offsets[i] == UINT64_MAX) {
       pock_format(why, "damaged: tensor '%s' is missing", t->name);
@@ -275,14 +303,16 @@ enum pock_verdict pock_check_checkpoint(const struct pock_program *program, cons
   return POCK_GOOD;
 }
 
-void pock_load_checkpoint(const struct pock_program *program, const struct pock_checkpoint *checkpoint,
-                          const struct pock_buffers *memory) {
+void pock_load_checkpoint(const struct pock_program* program, const struct pock_checkpoint* checkpoint,
+                          const struct pock_buffers* memory) {
   for (uint32_t i = 0; i < program->tensor_count; ++i) {
-    const struct pock_tensor *t = &program->tensors[i];
-    char *to = pock_saved_tensor(t, memory);
+    const struct pock_tensor* t = &program->tensors[i];
+    char* to = pock_saved_tensor(t, memory);
     if (!to) continue;
-    const uint8_t *from = checkpoint->data + checkpoint->offsets[i];
-    if (t->dtype == POCK_F32) pock_copy_floats((float *)to, from, t->bytes / 4);
-    else memcpy(to, from, t->bytes);
+    const uint8_t* from = checkpoint->data + checkpoint->offsets[i];
+    if (t->dtype == POCK_F32)
+      pock_copy_floats((float*)to, from, t->bytes / 4);
+    else
+      memcpy(to, from, t->bytes);
   }
 }

@@ -1,4 +1,5 @@
-// Training data: arrays in .npy and IDX files, checked whole before the first step and then copied by the sample.
+// Training data: arrays in .npy and IDX files, checked whole before the first step and then copied by the
+// sample.
 #include "runtime.h"
 
 uint32_t pock_dtype_bytes(uint8_t dtype) {
@@ -6,23 +7,24 @@ uint32_t pock_dtype_bytes(uint8_t dtype) {
   return dtype < sizeof bytes ? bytes[dtype] : 0;
 }
 
-const char *pock_dtype_name(uint8_t dtype) {
+const char* pock_dtype_name(uint8_t dtype) {
   static const char names[][8] = {"float32", "float64", "int8", "uint8", "int32", "int64", "mask"};
   return dtype < sizeof names / sizeof *names ? names[dtype] : "unknown";
 }
 
-void pock_put_shape(struct pock_text *out, const int64_t *dims, uint32_t rank) {
+void pock_put_shape(struct pock_text* out, const int64_t* dims, uint32_t rank) {
   pock_put(out, '[');
   for (uint32_t i = 0; i < rank; ++i) pock_format(out, i ? ",%lld" : "%lld", (long long)dims[i]);
   pock_put(out, ']');
 }
 
 // Counts the elements and compares them with the bytes after the header.
-static bool fit(struct pock_array *array, const uint8_t *bytes, uint64_t header, uint64_t length,
-                struct pock_text *why) {
+static bool fit(struct pock_array* array, const uint8_t* bytes, uint64_t header, uint64_t length,
+                struct pock_text* why) {
   uint64_t count = 1, wanted;
   bool overflow = false;
-  for (uint32_t i = 0; i < array->rank; ++i) overflow |= __builtin_mul_overflow(count, (uint64_t)array->dims[i], &count);
+  for (uint32_t i = 0; i < array->rank; ++i)
+    overflow |= __builtin_mul_overflow(count, (uint64_t)array->dims[i], &count);
   overflow |= __builtin_mul_overflow(count, pock_dtype_bytes(array->dtype), &wanted);
   if (overflow) {
     pock_format(why, "its header claims more elements than memory can address");
@@ -39,10 +41,12 @@ static bool fit(struct pock_array *array, const uint8_t *bytes, uint64_t header,
   return true;
 }
 
-static bool parse_idx(const uint8_t *bytes, uint64_t length, struct pock_array *array, struct pock_text *why) {
+static bool parse_idx(const uint8_t* bytes, uint64_t length, struct pock_array* array,
+                      struct pock_text* why) {
   uint8_t type = bytes[2], rank = bytes[3];
   if (type != 8 && type != 9) {
-    pock_format(why, "IDX keeps elements of more than one byte big-endian, which is not read; convert it to .npy");
+    pock_format(why,
+                "IDX keeps elements of more than one byte big-endian, which is not read; convert it to .npy");
     return false;
   }
   if (rank == 0 || rank > POCK_MAX_RANK || length < 4 + 4 * (uint64_t)rank) {
@@ -52,7 +56,7 @@ static bool parse_idx(const uint8_t *bytes, uint64_t length, struct pock_array *
   array->dtype = type == 8 ? POCK_U8 : POCK_I8;
   array->rank = rank;
   for (uint32_t i = 0; i < rank; ++i) {
-    const uint8_t *d = bytes + 4 + 4 * i;
+    const uint8_t* d = bytes + 4 + 4 * i;
     array->dims[i] = (int64_t)d[0] << 24 | d[1] << 16 | d[2] << 8 | d[3];
   }
   return fit(array, bytes, 4 + 4 * (uint64_t)rank, length, why);
@@ -63,7 +67,7 @@ struct npy {
   const char *at, *end;
 };
 
-static bool npy_take(struct npy *h, const char *token) {
+static bool npy_take(struct npy* h, const char* token) {
   while (h->at < h->end && (*h->at == ' ' || *h->at == '\n' || *h->at == '\t')) ++h->at;
   size_t n = pock_length(token);
   if ((size_t)(h->end - h->at) < n || memcmp(h->at, token, n) != 0) return false;
@@ -71,7 +75,7 @@ static bool npy_take(struct npy *h, const char *token) {
   return true;
 }
 
-static bool npy_string(struct npy *h, char *out, size_t room) {
+static bool npy_string(struct npy* h, char* out, size_t room) {
   char quote = '\'';
   if (!npy_take(h, "'")) {
     if (!npy_take(h, "\"")) return false;
@@ -84,27 +88,31 @@ static bool npy_string(struct npy *h, char *out, size_t room) {
   return h->at < h->end && *h->at++ == quote;
 }
 
-static bool npy_shape(struct npy *h, struct pock_array *array, bool *deep) {
+static bool npy_shape(struct npy* h, struct pock_array* array, bool* deep) {
   if (!npy_take(h, "(")) return false;
   while (!npy_take(h, ")")) {
     int64_t dim = 0;
     npy_take(h, "");  // spaces
     if (h->at == h->end || *h->at < '0' || *h->at > '9') return false;
     for (; h->at < h->end && *h->at >= '0' && *h->at <= '9'; ++h->at)
-      if (__builtin_mul_overflow(dim, 10, &dim) || __builtin_add_overflow(dim, *h->at - '0', &dim)) return false;
+      if (__builtin_mul_overflow(dim, 10, &dim) || __builtin_add_overflow(dim, *h->at - '0', &dim))
+        return false;
     npy_take(h, "L");  // written by Python 2
-    if (array->rank == POCK_MAX_RANK) *deep = true;
-    else array->dims[array->rank++] = dim;
+    if (array->rank == POCK_MAX_RANK)
+      *deep = true;
+    else
+      array->dims[array->rank++] = dim;
     if (!npy_take(h, ",") && !(h->at < h->end && *h->at == ')')) return false;
   }
   return true;
 }
 
-static bool npy_dtype(const char *descr, struct pock_array *array, struct pock_text *why) {
+static bool npy_dtype(const char* descr, struct pock_array* array, struct pock_text* why) {
   static const struct {
     char code[3];
     uint8_t dtype;
-  } known[] = {{"f4", POCK_F32}, {"f8", POCK_F64}, {"u1", POCK_U8}, {"i1", POCK_I8}, {"i4", POCK_I32}, {"i8", POCK_I64}};
+  } known[] = {{"f4", POCK_F32}, {"f8", POCK_F64}, {"u1", POCK_U8},
+               {"i1", POCK_I8},  {"i4", POCK_I32}, {"i8", POCK_I64}};
   if (descr[0] == '>') {
     pock_format(why, "its elements are big-endian (%s); save it as little-endian", descr);
     return false;
@@ -119,7 +127,8 @@ static bool npy_dtype(const char *descr, struct pock_array *array, struct pock_t
   return false;
 }
 
-static bool parse_npy(const uint8_t *bytes, uint64_t length, struct pock_array *array, struct pock_text *why) {
+static bool parse_npy(const uint8_t* bytes, uint64_t length, struct pock_array* array,
+                      struct pock_text* why) {
   uint64_t start = length >= 10 && bytes[6] == 1 ? 10 : 12, header = 0;
   if (length < start) {
     pock_format(why, "truncated inside the .npy header");
@@ -134,7 +143,7 @@ static bool parse_npy(const uint8_t *bytes, uint64_t length, struct pock_array *
     pock_format(why, "truncated inside the .npy header");
     return false;
   }
-  struct npy h = {(const char *)bytes + start, (const char *)bytes + start + header};
+  struct npy h = {(const char*)bytes + start, (const char*)bytes + start + header};
   char key[16], descr[24] = "";
   bool good = npy_take(&h, "{"), fortran = false, deep = false, shaped = false, ordered = false;
   while (good && !npy_take(&h, "}")) {
@@ -175,7 +184,8 @@ static bool parse_npy(const uint8_t *bytes, uint64_t length, struct pock_array *
   return fit(array, bytes, start + header, length, why);
 }
 
-bool pock_parse_array(const uint8_t *bytes, uint64_t length, struct pock_array *array, struct pock_text *why) {
+bool pock_parse_array(const uint8_t* bytes, uint64_t length, struct pock_array* array,
+                      struct pock_text* why) {
   *array = (struct pock_array){0};
   if (length == 0) {
     pock_format(why, "the file is empty");
@@ -196,29 +206,37 @@ bool pock_parse_array(const uint8_t *bytes, uint64_t length, struct pock_array *
   return false;
 }
 
-static bool is_whole(uint8_t dtype) { return dtype == POCK_I8 || dtype == POCK_U8 || dtype == POCK_I32 || dtype == POCK_I64; }
+static bool is_whole(uint8_t dtype) {
+  return dtype == POCK_I8 || dtype == POCK_U8 || dtype == POCK_I32 || dtype == POCK_I64;
+}
 
 // Whether the file's elements can become the input's.
-static bool convertible(uint8_t from, const struct pock_input *input) {
+static bool convertible(uint8_t from, const struct pock_input* input) {
   if (from == input->dtype) return pock_dtype_bytes(from) > 0;
   if (input->dtype == POCK_F32) return from == POCK_F64;
   if (input->dtype != POCK_I32 && input->dtype != POCK_I64) return false;
   return is_whole(from) && (input->feed == POCK_LABELS || from == POCK_I32 || from == POCK_I64);
 }
 
-static int64_t whole_at(const struct pock_array *array, uint64_t i) {
+static int64_t whole_at(const struct pock_array* array, uint64_t i) {
   int32_t narrow;
   int64_t wide;
   switch (array->dtype) {
-    case POCK_U8: return array->data[i];
-    case POCK_I8: return (int8_t)array->data[i];
-    case POCK_I32: __builtin_memcpy(&narrow, array->data + 4 * i, 4); return narrow;
-    default: __builtin_memcpy(&wide, array->data + 8 * i, 8); return wide;
+    case POCK_U8:
+      return array->data[i];
+    case POCK_I8:
+      return (int8_t)array->data[i];
+    case POCK_I32:
+      __builtin_memcpy(&narrow, array->data + 4 * i, 4);
+      return narrow;
+    default:
+      __builtin_memcpy(&wide, array->data + 8 * i, 8);
+      return wide;
   }
 }
 
 // Same shape after the first axis, axes of size 1 aside.
-static bool same_sample(const struct pock_array *array, const struct pock_input *input) {
+static bool same_sample(const struct pock_array* array, const struct pock_input* input) {
   uint32_t a = 1, b = 1;
   for (;;) {
     while (a < array->rank && array->dims[a] == 1) ++a;
@@ -228,25 +246,28 @@ static bool same_sample(const struct pock_array *array, const struct pock_input 
   }
 }
 
-static void check_values(const struct pock_source *source, struct pock_text *why) {
-  const struct pock_input *input = source->input;
+static void check_values(const struct pock_source* source, struct pock_text* why) {
+  const struct pock_input* input = source->input;
   if (!is_whole(source->array.dtype)) return;
   int64_t low = INT64_MIN, high = INT64_MAX;  // both inclusive
-  if (input->classes > 0) low = 0, high = input->classes - 1;
-  else if (input->dtype == POCK_I32) low = INT32_MIN, high = INT32_MAX;
+  if (input->classes > 0)
+    low = 0, high = input->classes - 1;
+  else if (input->dtype == POCK_I32)
+    low = INT32_MIN, high = INT32_MAX;
   for (uint64_t i = 0; i < source->array.count; ++i) {
     int64_t value = whole_at(&source->array, i);
     if (value >= low && value <= high) continue;
     pock_format(why, "element %llu (sample %llu) is %lld, outside [%lld,%lld]", (unsigned long long)i,
-                (unsigned long long)(i / source->elements), (long long)value, (long long)low, (long long)high);
+                (unsigned long long)(i / source->elements), (long long)value, (long long)low,
+                (long long)high);
     return;
   }
 }
 
 // What is wrong with one opened array, as far as it can be told without the others.
-static void check_source(const struct pock_source *source, struct pock_text *why) {
-  const struct pock_input *input = source->input;
-  const struct pock_array *array = &source->array;
+static void check_source(const struct pock_source* source, struct pock_text* why) {
+  const struct pock_input* input = source->input;
+  const struct pock_array* array = &source->array;
   if (array->rank == 0 || !same_sample(array, input)) {
     pock_format(why, "has shape ");
     pock_put_shape(why, array->dims, array->rank);
@@ -263,17 +284,18 @@ static void check_source(const struct pock_source *source, struct pock_text *why
   }
 }
 
-bool pock_open_dataset(const struct pock_program *program, const char *const *paths, struct pock_dataset *set,
-                       struct pock_text *report) {
+bool pock_open_dataset(const struct pock_program* program, const char* const* paths, struct pock_dataset* set,
+                       struct pock_text* report) {
   size_t before = report->length;
   set->count = program->input_count;
   set->batch = program->batch;
-  const struct pock_source *first = NULL;
+  const struct pock_source* first = NULL;
   for (uint32_t i = 0; i < set->count; ++i) {
-    struct pock_source *source = &set->sources[i];
+    struct pock_source* source = &set->sources[i];
     *source = (struct pock_source){.input = &program->inputs[i], .path = paths[i]};
     source->elements = 1;
-    for (uint32_t axis = 1; axis < source->input->rank; ++axis) source->elements *= (uint64_t)source->input->dims[axis];
+    for (uint32_t axis = 1; axis < source->input->rank; ++axis)
+      source->elements *= (uint64_t)source->input->dims[axis];
     char message[512];
     struct pock_text why = {message, 0, sizeof message};
     struct pock_file file;
@@ -292,13 +314,14 @@ bool pock_open_dataset(const struct pock_program *program, const char *const *pa
     }
     if (why.length) pock_format(report, "  '%s' %.*s\n", source->path, (int)pock_text_size(&why), message);
   }
-  if (report->length == before && set->samples == 0) pock_format(report, "  '%s' holds no samples\n", first ? first->path : "");
+  if (report->length == before && set->samples == 0)
+    pock_format(report, "  '%s' holds no samples\n", first ? first->path : "");
   return report->length == before;
 }
 
-void pock_copy_floats(float *to, const void *from, uint64_t count) {
-  const char *bytes = from;
-  char *out = (char *)to;
+void pock_copy_floats(float* to, const void* from, uint64_t count) {
+  const char* bytes = from;
+  char* out = (char*)to;
   for (uint64_t i = 0; i < count; ++i) {
     uint32_t bits;
     __builtin_memcpy(&bits, bytes + 4 * i, 4);
@@ -307,7 +330,7 @@ void pock_copy_floats(float *to, const void *from, uint64_t count) {
   }
 }
 
-static void copy_doubles(float *to, const uint8_t *from, uint64_t count) {
+static void copy_doubles(float* to, const uint8_t* from, uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) {
     double value;
     __builtin_memcpy(&value, from + 8 * i, 8);
@@ -315,23 +338,24 @@ static void copy_doubles(float *to, const uint8_t *from, uint64_t count) {
   }
 }
 
-void pock_gather(const struct pock_dataset *set, uint64_t sample, uint32_t row, char *arena, bool infer) {
+void pock_gather(const struct pock_dataset* set, uint64_t sample, uint32_t row, char* arena, bool infer) {
   for (uint32_t i = 0; i < set->count; ++i) {
-    const struct pock_source *source = &set->sources[i];
-    const struct pock_input *input = source->input;
+    const struct pock_source* source = &set->sources[i];
+    const struct pock_input* input = source->input;
     uint64_t n = source->elements, first = sample * n;
-    char *to = arena + (infer ? input->infer_offset : input->offset) + row * n * pock_dtype_bytes(input->dtype);
-    const uint8_t *from = source->array.data + first * pock_dtype_bytes(source->array.dtype);
+    char* to =
+        arena + (infer ? input->infer_offset : input->offset) + row * n * pock_dtype_bytes(input->dtype);
+    const uint8_t* from = source->array.data + first * pock_dtype_bytes(source->array.dtype);
     if (source->array.dtype == POCK_F32) {
-      pock_copy_floats((float *)to, from, n);
+      pock_copy_floats((float*)to, from, n);
     } else if (source->array.dtype == POCK_F64 && input->dtype == POCK_F32) {
-      copy_doubles((float *)to, from, n);
+      copy_doubles((float*)to, from, n);
     } else if (source->array.dtype == input->dtype) {
       memcpy(to, from, n * pock_dtype_bytes(input->dtype));
     } else if (input->dtype == POCK_I32) {
-      for (uint64_t k = 0; k < n; ++k) ((int32_t *)to)[k] = (int32_t)whole_at(&source->array, first + k);
+      for (uint64_t k = 0; k < n; ++k) ((int32_t*)to)[k] = (int32_t)whole_at(&source->array, first + k);
     } else {
-      for (uint64_t k = 0; k < n; ++k) ((int64_t *)to)[k] = whole_at(&source->array, first + k);
+      for (uint64_t k = 0; k < n; ++k) ((int64_t*)to)[k] = whole_at(&source->array, first + k);
     }
   }
 }

@@ -3,13 +3,13 @@
 
 enum { HERE = -100 /* AT_FDCWD */, HUGE_PAGE = 2 << 20 };
 
-static int64_t open_file(const char *path, long flags) {
+static int64_t open_file(const char* path, long flags) {
   return pock_syscall(SYS_openat, HERE, (long)path, flags | 0x80000 /* close on exec */, 0644, 0, 0);
 }
 
 void pock_close(int fd) { pock_syscall(SYS_close, fd, 0, 0, 0, 0, 0); }
 
-int64_t pock_map_file(const char *path, struct pock_file *file) {
+int64_t pock_map_file(const char* path, struct pock_file* file) {
   *file = (struct pock_file){0};
   int64_t fd = open_file(path, 0x800 /* do not wait for the other end of a pipe */);
   if (fd < 0) return fd;
@@ -17,26 +17,32 @@ int64_t pock_map_file(const char *path, struct pock_file *file) {
   uint64_t status[32] = {0};
   int64_t error = pock_syscall(SYS_statx, fd, (long)"", 0x1000 /* of fd */, 0x7FF, (long)status, 0);
   uint32_t kind = (uint32_t)(status[3] >> 32) & 0170000;
-  if (!error && kind == 0040000) error = -21;       // a directory
-  else if (!error && kind != 0100000) error = -29;  // a pipe, say: not a file that can be mapped
+  if (!error && kind == 0040000)
+    error = -21;  // a directory
+  else if (!error && kind != 0100000)
+    error = -29;  // a pipe, say: not a file that can be mapped
   if (!error && status[5]) {
     int64_t address = pock_syscall(SYS_mmap, 0, (long)status[5], 1 /* read */, 2 /* private */, fd, 0);
-    if (address < 0 && address > -4096) error = address;
-    else *file = (struct pock_file){(const uint8_t *)address, status[5]};
+    if (address < 0 && address > -4096)
+      error = address;
+    else
+      *file = (struct pock_file){(const uint8_t*)address, status[5]};
   }
   pock_close((int)fd);
   return error;
 }
 
-void pock_unmap_file(struct pock_file *file) {
+void pock_unmap_file(struct pock_file* file) {
   if (file->length) pock_syscall(SYS_munmap, (long)file->bytes, (long)file->length, 0, 0, 0, 0);
   *file = (struct pock_file){0};
 }
 
-int64_t pock_create_file(const char *path) { return open_file(path, 01 | 0100 | 01000 /* write, create, empty */); }
+int64_t pock_create_file(const char* path) {
+  return open_file(path, 01 | 0100 | 01000 /* write, create, empty */);
+}
 
-int64_t pock_write(int fd, const void *bytes, uint64_t n) {
-  const char *from = bytes;
+int64_t pock_write(int fd, const void* bytes, uint64_t n) {
+  const char* from = bytes;
   while (n > 0) {
     int64_t wrote = pock_syscall(SYS_write, fd, (long)from, (long)n, 0, 0, 0);
     if (wrote == -4) continue;  // interrupted
@@ -49,7 +55,7 @@ int64_t pock_write(int fd, const void *bytes, uint64_t n) {
 
 int64_t pock_sync(int fd) { return pock_syscall(SYS_fsync, fd, 0, 0, 0, 0, 0); }
 
-int64_t pock_sync_directory_of(const char *path) {
+int64_t pock_sync_directory_of(const char* path) {
   char directory[4096] = ".";
   size_t n = pock_length(path);
   while (n > 0 && path[n - 1] != '/') --n;
@@ -65,39 +71,57 @@ int64_t pock_sync_directory_of(const char *path) {
   return error == -22 ? 0 : error;  // some file systems cannot sync a directory
 }
 
-int64_t pock_rename(const char *from, const char *to) {
+int64_t pock_rename(const char* from, const char* to) {
   return pock_syscall(SYS_renameat, HERE, (long)from, HERE, (long)to, 0, 0);
 }
 
-int64_t pock_link(const char *from, const char *to) {
+int64_t pock_link(const char* from, const char* to) {
   return pock_syscall(SYS_linkat, HERE, (long)from, HERE, (long)to, 0, 0);
 }
 
-int64_t pock_unlink(const char *path) { return pock_syscall(SYS_unlinkat, HERE, (long)path, 0, 0, 0, 0); }
+int64_t pock_unlink(const char* path) { return pock_syscall(SYS_unlinkat, HERE, (long)path, 0, 0, 0, 0); }
 
-const char *pock_reason(int64_t error) {
+const char* pock_reason(int64_t error) {
   switch (-error) {
-    case 1: return "operation not permitted";
-    case 2: return "no such file or directory";
-    case 5: return "input/output error";
-    case 12: return "out of memory";
-    case 13: return "permission denied";
-    case 20: return "a part of the path is not a directory";
-    case 21: return "it is a directory";
-    case 23: case 24: return "too many open files";
-    case 26: return "the file is in use";
-    case 27: return "file too large";
-    case 28: return "no space left on the device";
-    case 29: return "not a regular file";
-    case 30: return "read-only file system";
-    case 32: return "the reader went away";
-    case 36: return "the path is too long";
-    case 122: return "disk quota exceeded";
-    default: return "the system refused";
+    case 1:
+      return "operation not permitted";
+    case 2:
+      return "no such file or directory";
+    case 5:
+      return "input/output error";
+    case 12:
+      return "out of memory";
+    case 13:
+      return "permission denied";
+    case 20:
+      return "a part of the path is not a directory";
+    case 21:
+      return "it is a directory";
+    case 23:
+    case 24:
+      return "too many open files";
+    case 26:
+      return "the file is in use";
+    case 27:
+      return "file too large";
+    case 28:
+      return "no space left on the device";
+    case 29:
+      return "not a regular file";
+    case 30:
+      return "read-only file system";
+    case 32:
+      return "the reader went away";
+    case 36:
+      return "the path is too long";
+    case 122:
+      return "disk quota exceeded";
+    default:
+      return "the system refused";
   }
 }
 
-void *pock_reserve(uint64_t bytes) {
+void* pock_reserve(uint64_t bytes) {
   // Asks for one huge page more and starts on a boundary. What is never touched costs no memory.
   bytes = (bytes + 4095) & ~(uint64_t)4095;
   int64_t address = pock_syscall(SYS_mmap, 0, (long)(bytes + HUGE_PAGE), 3 /* read, write */,
@@ -107,8 +131,9 @@ void *pock_reserve(uint64_t bytes) {
   // Whole huge pages only, or the tail would make the process larger than planned.
   uint64_t whole = bytes & ~(uint64_t)(HUGE_PAGE - 1);
   if (whole) pock_syscall(SYS_madvise, address, (long)whole, 14 /* huge pages */, 0, 0, 0);
-  if (bytes > whole) pock_syscall(SYS_madvise, address + (long)whole, (long)(bytes - whole), 15 /* none */, 0, 0, 0);
-  return (void *)address;
+  if (bytes > whole)
+    pock_syscall(SYS_madvise, address + (long)whole, (long)(bytes - whole), 15 /* none */, 0, 0, 0);
+  return (void*)address;
 }
 
 double pock_seconds(void) {
@@ -134,7 +159,7 @@ uint64_t pock_rss_anon(void) {
   pock_close((int)fd);
   if (n <= 0) return 0;
   text[n] = 0;
-  for (const char *line = text; *line; ++line) {
+  for (const char* line = text; *line; ++line) {
     if (!pock_starts(line, "RssAnon:")) continue;
     double kilobytes = 0;
     for (line += 8; *line == ' ' || *line == '\t';) ++line;
@@ -149,7 +174,7 @@ bool pock_is_terminal(int fd) {
   return pock_syscall(SYS_ioctl, fd, 0x5401 /* TCGETS */, (long)settings, 0, 0, 0) == 0;
 }
 
-void pock_say(const char *format, ...) {
+void pock_say(const char* format, ...) {
   char buffer[2048];
   struct pock_text text = {buffer, 0, sizeof buffer};
   va_list list;

@@ -7,10 +7,26 @@
 #if defined(__x86_64__)
 
 enum {
-  SYS_read = 0, SYS_write = 1, SYS_close = 3, SYS_mmap = 9, SYS_mprotect = 10, SYS_munmap = 11,
-  SYS_rt_sigaction = 13, SYS_rt_sigprocmask = 14, SYS_ioctl = 16, SYS_madvise = 28, SYS_fsync = 74,
-  SYS_futex = 202, SYS_sched_getaffinity = 204, SYS_clock_gettime = 228, SYS_exit_group = 231,
-  SYS_openat = 257, SYS_unlinkat = 263, SYS_renameat = 264, SYS_linkat = 265, SYS_statx = 332
+  SYS_read = 0,
+  SYS_write = 1,
+  SYS_close = 3,
+  SYS_mmap = 9,
+  SYS_mprotect = 10,
+  SYS_munmap = 11,
+  SYS_rt_sigaction = 13,
+  SYS_rt_sigprocmask = 14,
+  SYS_ioctl = 16,
+  SYS_madvise = 28,
+  SYS_fsync = 74,
+  SYS_futex = 202,
+  SYS_sched_getaffinity = 204,
+  SYS_clock_gettime = 228,
+  SYS_exit_group = 231,
+  SYS_openat = 257,
+  SYS_unlinkat = 263,
+  SYS_renameat = 264,
+  SYS_linkat = 265,
+  SYS_statx = 332
 };
 
 static inline long pock_syscall(long number, long a, long b, long c, long d, long e, long f) {
@@ -29,10 +45,26 @@ static inline void pock_pause(void) { __asm__ volatile("pause"); }
 #elif defined(__aarch64__)
 
 enum {
-  SYS_read = 63, SYS_write = 64, SYS_close = 57, SYS_mmap = 222, SYS_mprotect = 226, SYS_munmap = 215,
-  SYS_rt_sigaction = 134, SYS_rt_sigprocmask = 135, SYS_ioctl = 29, SYS_madvise = 233, SYS_fsync = 82,
-  SYS_futex = 98, SYS_sched_getaffinity = 123, SYS_clock_gettime = 113, SYS_exit_group = 94,
-  SYS_openat = 56, SYS_unlinkat = 35, SYS_renameat = 38, SYS_linkat = 37, SYS_statx = 291
+  SYS_read = 63,
+  SYS_write = 64,
+  SYS_close = 57,
+  SYS_mmap = 222,
+  SYS_mprotect = 226,
+  SYS_munmap = 215,
+  SYS_rt_sigaction = 134,
+  SYS_rt_sigprocmask = 135,
+  SYS_ioctl = 29,
+  SYS_madvise = 233,
+  SYS_fsync = 82,
+  SYS_futex = 98,
+  SYS_sched_getaffinity = 123,
+  SYS_clock_gettime = 113,
+  SYS_exit_group = 94,
+  SYS_openat = 56,
+  SYS_unlinkat = 35,
+  SYS_renameat = 38,
+  SYS_linkat = 37,
+  SYS_statx = 291
 };
 
 static inline long pock_syscall(long number, long a, long b, long c, long d, long e, long f) {
@@ -43,10 +75,7 @@ static inline long pock_syscall(long number, long a, long b, long c, long d, lon
   register long x3 __asm__("x3") = d;
   register long x4 __asm__("x4") = e;
   register long x5 __asm__("x5") = f;
-  __asm__ volatile("svc 0"
-                   : "+r"(x0)
-                   : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-                   : "memory");
+  __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
   return x0;
 }
 
@@ -57,6 +86,6 @@ static inline void pock_pause(void) { __asm__ volatile("yield"); }
 #endif
 
 // Starts a thread that calls body(argument) on the stack ending at `top`. Its id, or a negative errno.
-long pock_clone(char *top, void (*body)(void *), void *argument);
+long pock_clone(char* top, void (*body)(void*), void* argument);
 
 #endif

@@ -5,7 +5,7 @@
 #include "runtime.h"
 
 struct trainer {
-  const struct pock_program *program;
+  const struct pock_program* program;
   struct pock_options options;
   struct pock_buffers memory;
   struct pock_threads threads;
@@ -20,18 +20,17 @@ struct trainer {
   float loss;
 };
 
-static void *take(char **at, uint64_t bytes) {
-  void *block = *at;
+static void* take(char** at, uint64_t bytes) {
+  void* block = *at;
   *at += (bytes + 63) & ~(uint64_t)63;
   return block;
 }
 
-// A zeroed table with an entry for each of `count` things; the program says how many, so none is sized by guess.
-static void *table(uint64_t count, uint64_t bytes) {
-  return pock_reserve(count * bytes + 1);
-}
+// A zeroed table with an entry for each of `count` things; the program says how many, so none is sized by
+// guess.
+static void* table(uint64_t count, uint64_t bytes) { return pock_reserve(count * bytes + 1); }
 
-static bool check_machine(const struct pock_program *program) {
+static bool check_machine(const struct pock_program* program) {
   uint64_t missing = program->cpu_needs & ~pock_cpu_have();
   if (!missing) return true;
   char names[256];
@@ -42,14 +41,16 @@ static bool check_machine(const struct pock_program *program) {
   return false;
 }
 
-static bool reserve_memory(struct trainer *t) {
-  const struct pock_program *p = t->program;
+static bool reserve_memory(struct trainer* t) {
+  const struct pock_program* p = t->program;
   uint64_t scalars = p->scalars_count * sizeof(float);
-  char *at = pock_reserve(p->arena_bytes + p->params_bytes + p->state_bytes + scalars + 4 * 64);
+  char* at = pock_reserve(p->arena_bytes + p->params_bytes + p->state_bytes + scalars + 4 * 64);
   if (!at) {
-    pock_say("trainer: the system does not give the memory planned: arena %llu, parameters %llu, optimizer %llu bytes\n",
-             (unsigned long long)p->arena_bytes, (unsigned long long)p->params_bytes,
-             (unsigned long long)p->state_bytes);
+    pock_say(
+        "trainer: the system does not give the memory planned: arena %llu, parameters %llu, optimizer %llu "
+        "bytes\n",
+        (unsigned long long)p->arena_bytes, (unsigned long long)p->params_bytes,
+        (unsigned long long)p->state_bytes);
     return false;
   }
   t->memory.arena = take(&at, p->arena_bytes);
@@ -61,7 +62,7 @@ static bool reserve_memory(struct trainer *t) {
   return true;
 }
 
-static bool start_threads(struct trainer *t) {
+static bool start_threads(struct trainer* t) {
   uint32_t cores = pock_cores(), most = t->program->threads ? t->program->threads : 1;
   t->thread_count = t->options.threads ? t->options.threads : cores < most ? cores : most;
   t->threads.parallel_for = pock_parallel_for;
@@ -70,8 +71,8 @@ static bool start_threads(struct trainer *t) {
   return t->threads.context;
 }
 
-static bool open_data(struct trainer *t) {
-  const struct pock_program *p = t->program;
+static bool open_data(struct trainer* t) {
+  const struct pock_program* p = t->program;
   char buffer[16384];
   struct pock_text report = {buffer, 0, sizeof buffer};
   if (pock_open_dataset(p, t->options.data, &t->train, &report) && t->train.samples < p->batch)
@@ -84,7 +85,7 @@ static bool open_data(struct trainer *t) {
   return false;
 }
 
-static enum pock_verdict resume_from(struct trainer *t, const char *path, struct pock_text *why) {
+static enum pock_verdict resume_from(struct trainer* t, const char* path, struct pock_text* why) {
   struct pock_file file;
   int64_t error = pock_map_file(path, &file);
   if (error) {
@@ -95,8 +96,10 @@ static enum pock_verdict resume_from(struct trainer *t, const char *path, struct
   uint64_t scratch = pock_checkpoint_scratch(t->program);
   checkpoint.scratch = (struct pock_text){table(scratch, 1), 0, scratch};
   enum pock_verdict verdict = POCK_DAMAGED;
-  if (!checkpoint.offsets || !checkpoint.scratch.data) pock_format(why, "out of memory");
-  else verdict = pock_check_checkpoint(t->program, file.bytes, file.length, &checkpoint, why);
+  if (!checkpoint.offsets || !checkpoint.scratch.data)
+    pock_format(why, "out of memory");
+  else
+    verdict = pock_check_checkpoint(t->program, file.bytes, file.length, &checkpoint, why);
   if (verdict == POCK_GOOD) {
     pock_load_checkpoint(t->program, &checkpoint, &t->memory);
     t->progress = checkpoint.progress;
@@ -106,8 +109,8 @@ static enum pock_verdict resume_from(struct trainer *t, const char *path, struct
 }
 
 // Another model's file is refused; only a damaged or missing one makes us look at the one before.
-static bool resume(struct trainer *t) {
-  const char *path = t->options.resume;
+static bool resume(struct trainer* t) {
+  const char* path = t->options.resume;
   char previous[4096], first[512], second[512];
   struct pock_text why = {first, 0, sizeof first}, why_not = {second, 0, sizeof second};
   struct pock_text name = {previous, 0, sizeof previous - 1};
@@ -117,13 +120,15 @@ static bool resume(struct trainer *t) {
   if (verdict == POCK_DAMAGED) {
     verdict = resume_from(t, previous, &why_not);
     if (verdict == POCK_GOOD) {
-      pock_say("trainer: checkpoint '%s' %.*s; resuming from '%s'\n", path, (int)pock_text_size(&why), first, previous);
+      pock_say("trainer: checkpoint '%s' %.*s; resuming from '%s'\n", path, (int)pock_text_size(&why), first,
+               previous);
       t->keep_previous = false;
     }
   }
   if (verdict != POCK_GOOD) {
     pock_say("trainer: checkpoint '%s' %.*s\n", path, (int)pock_text_size(&why), first);
-    if (why_not.length) pock_say("trainer: checkpoint '%s' %.*s\n", previous, (int)pock_text_size(&why_not), second);
+    if (why_not.length)
+      pock_say("trainer: checkpoint '%s' %.*s\n", previous, (int)pock_text_size(&why_not), second);
     return false;
   }
   if (t->options.seed_given && t->options.seed != t->progress.seed) {
@@ -136,11 +141,12 @@ static bool resume(struct trainer *t) {
   return true;
 }
 
-static bool save(struct trainer *t) {
+static bool save(struct trainer* t) {
   char buffer[512];
   struct pock_text why = {buffer, 0, sizeof buffer};
   if (!t->options.checkpoint) return true;
-  if (!pock_save_checkpoint(t->program, &t->memory, &t->progress, t->options.checkpoint, t->keep_previous, &why)) {
+  if (!pock_save_checkpoint(t->program, &t->memory, &t->progress, t->options.checkpoint, t->keep_previous,
+                            &why)) {
     pock_say("trainer: %.*s\n", (int)pock_text_size(&why), buffer);
     return false;
   }
@@ -154,39 +160,42 @@ static bool finite(float value) {
   return (bits >> 23 & 0xFF) != 0xFF;
 }
 
-static bool log_line(const struct pock_text *line) {
+static bool log_line(const struct pock_text* line) {
   int64_t error = pock_write(1, line->data, pock_text_size(line));
   if (error) pock_say("trainer: the log cannot be written: %s\n", pock_reason(error));
   return !error;
 }
 
-static void put_json_number(struct pock_text *out, float value) {
-  if (finite(value)) pock_put_float(out, value);
-  else pock_format(out, "null");
+static void put_json_number(struct pock_text* out, float value) {
+  if (finite(value))
+    pock_put_float(out, value);
+  else
+    pock_format(out, "null");
 }
 
-static uint64_t best_class(const float *scores, uint64_t n) {
+static uint64_t best_class(const float* scores, uint64_t n) {
   uint64_t best = 0;
   for (uint64_t i = 1; i < n; ++i)
     if (scores[i] > scores[best]) best = i;
   return best;
 }
 
-static bool is_right(const struct trainer *t, uint32_t row) {
-  const struct pock_program *p = t->program;
-  const float *scores = (const float *)(t->memory.arena + p->predictions_offset) + row * p->predictions_count;
+static bool is_right(const struct trainer* t, uint32_t row) {
+  const struct pock_program* p = t->program;
+  const float* scores = (const float*)(t->memory.arena + p->predictions_offset) + row * p->predictions_count;
   for (uint32_t i = 0; i < p->input_count; ++i) {
     if (p->inputs[i].feed != POCK_LABELS) continue;
-    const char *labels = t->memory.arena + p->inputs[i].infer_offset;
-    int64_t label = p->inputs[i].dtype == POCK_I64 ? ((const int64_t *)labels)[row] : ((const int32_t *)labels)[row];
+    const char* labels = t->memory.arena + p->inputs[i].infer_offset;
+    int64_t label =
+        p->inputs[i].dtype == POCK_I64 ? ((const int64_t*)labels)[row] : ((const int32_t*)labels)[row];
     return (int64_t)best_class(scores, p->predictions_count) == label;
   }
   return false;
 }
 
 // Mean loss and accuracy over the evaluation data. False when the log could not be written.
-static bool evaluate(struct trainer *t) {
-  const struct pock_program *p = t->program;
+static bool evaluate(struct trainer* t) {
+  const struct pock_program* p = t->program;
   if (!t->options.evaluate) return true;
   double sum = 0;
   uint64_t right = 0, samples = t->eval.samples;
@@ -197,7 +206,7 @@ static bool evaluate(struct trainer *t) {
     for (uint32_t row = 0; row < p->batch; ++row)
       pock_gather(&t->eval, row < rows ? first + row : samples - 1, row, t->memory.arena, true);
     p->infer(&t->memory, &t->threads);
-    const float *losses = (const float *)(t->memory.arena + p->sample_loss_offset);
+    const float* losses = (const float*)(t->memory.arena + p->sample_loss_offset);
     for (uint32_t row = 0; row < rows; ++row) {
       sum += losses[row];
       if (p->accuracy) right += is_right(t, row);
@@ -226,19 +235,19 @@ static bool evaluate(struct trainer *t) {
   return log_line(&line);
 }
 
-static uint64_t steps_an_epoch(const struct trainer *t) { return t->train.samples / t->program->batch; }
+static uint64_t steps_an_epoch(const struct trainer* t) { return t->train.samples / t->program->batch; }
 
-static uint64_t total_steps(const struct trainer *t) {
+static uint64_t total_steps(const struct trainer* t) {
   return t->options.steps ? t->options.steps : t->options.epochs * steps_an_epoch(t);
 }
 
-static double samples_a_second(const struct trainer *t) {
+static double samples_a_second(const struct trainer* t) {
   double samples = (double)(t->progress.step - t->first_step) * t->program->batch;
   return t->seconds > 0 ? samples / t->seconds : 0;
 }
 
 // One line for people, rewritten on a terminal.
-static void show_progress(const struct trainer *t) {
+static void show_progress(const struct trainer* t) {
   uint64_t done = t->progress.step - t->first_step, total = total_steps(t);
   double left = total > t->progress.step ? t->seconds / (double)done * (double)(total - t->progress.step) : 0;
   pock_say("%sepoch %llu  step %llu/%llu  loss %.5g  %.4g samples/s  %.3g s left%s", t->terminal ? "\r" : "",
@@ -247,20 +256,23 @@ static void show_progress(const struct trainer *t) {
            t->terminal ? "\x1b[K" : "\n");
 }
 
-// Everything between two steps of the loop. False when training has to stop with status 1.
-static bool one_step(struct trainer *t, const struct pock_shuffle *shuffle) {
-  const struct pock_program *p = t->program;
+// One step, from the samples to the update. False when training has to stop with status 1.
+static bool one_step(struct trainer* t, const struct pock_shuffle* shuffle) {
+  const struct pock_program* p = t->program;
   double start = pock_seconds();
   for (uint32_t row = 0; row < p->batch; ++row) {
     uint64_t sample = t->progress.position + row;
-    pock_gather(&t->train, t->options.no_shuffle ? sample : pock_shuffled(shuffle, sample), row, t->memory.arena, false);
+    pock_gather(&t->train, t->options.no_shuffle ? sample : pock_shuffled(shuffle, sample), row,
+                t->memory.arena, false);
   }
   p->scalars(t->options.hypers, (double)(t->progress.step + 1), t->memory.scalars);
   p->forward(&t->memory, &t->threads);
   __builtin_memcpy(&t->loss, t->memory.arena + p->loss_offset, sizeof t->loss);
   if (!finite(t->loss)) {
-    pock_say("%strainer: the loss of step %llu is not finite; nothing was saved since, %s\n", t->terminal ? "\n" : "",
-             (unsigned long long)t->progress.step + 1, "try a smaller --lr or look at the data");
+    pock_say(
+        "%strainer: the loss of step %llu is not finite: stopped before the update; a checkpoint already "
+        "written stays as it is. Try a smaller --lr, or look at the data\n",
+        t->terminal ? "\n" : "", (unsigned long long)t->progress.step + 1);
     return false;
   }
   p->update(&t->memory, &t->threads);
@@ -283,12 +295,12 @@ static bool one_step(struct trainer *t, const struct pock_shuffle *shuffle) {
   return log_line(&line);
 }
 
-static bool is_done(const struct trainer *t) {
+static bool is_done(const struct trainer* t) {
   return t->options.steps ? t->progress.step >= t->options.steps : t->progress.epoch >= t->options.epochs;
 }
 
 // 0, 1, or 128 and the signal that stopped it.
-static int train(struct trainer *t) {
+static int train(struct trainer* t) {
   uint64_t last_position = steps_an_epoch(t) * t->program->batch;
   uint64_t saved_at = UINT64_MAX, evaluated_at = t->progress.step;
   if (!evaluate(t)) return 1;
@@ -322,8 +334,8 @@ static int train(struct trainer *t) {
   return 128 + pock_caught_signal();
 }
 
-static void summarize(const struct trainer *t) {
-  const struct pock_program *p = t->program;
+static void summarize(const struct trainer* t) {
+  const struct pock_program* p = t->program;
   char buffer[1024];
   struct pock_text text = {buffer, 0, sizeof buffer};
   pock_format(&text, "%llu steps in %.4g s, %.4g samples/s, %d thread%s\nplanned memory: arena ",
@@ -345,7 +357,7 @@ static void summarize(const struct trainer *t) {
   pock_say("%.*s\n", (int)pock_text_size(&text), buffer);
 }
 
-static bool try_checkpoint_path(const struct trainer *t) {
+static bool try_checkpoint_path(const struct trainer* t) {
   char buffer[512];
   struct pock_text why = {buffer, 0, sizeof buffer};
   if (!t->options.checkpoint || pock_try_checkpoint_path(t->options.checkpoint, &why)) return true;
@@ -353,13 +365,13 @@ static bool try_checkpoint_path(const struct trainer *t) {
   return false;
 }
 
-int pock_main(int argc, char **argv) {
+int pock_main(int argc, char** argv) {
   (void)argc;  // argv ends with a null
   pock_flush_denormals();
   struct trainer t = {.program = &pock_program, .keep_previous = true};
-  const struct pock_program *p = t.program;
-  t.options.data = table(p->input_count, sizeof(char *));
-  t.options.eval_data = table(p->input_count, sizeof(char *));
+  const struct pock_program* p = t.program;
+  t.options.data = table(p->input_count, sizeof(char*));
+  t.options.eval_data = table(p->input_count, sizeof(char*));
   t.options.hypers = table(p->hyper_count, sizeof(double));
   t.options.hyper_given = table(p->hyper_count, sizeof(bool));
   t.train.sources = table(p->input_count, sizeof(struct pock_source));

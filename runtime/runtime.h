@@ -11,102 +11,104 @@
 #include "pock.h"
 
 // ---- core.c: the four functions a compiler may call on its own, and strings
-void *memcpy(void *restrict to, const void *restrict from, size_t n);
-void *memmove(void *to, const void *from, size_t n);
-void *memset(void *to, int byte, size_t n);
-int memcmp(const void *a, const void *b, size_t n);
-size_t pock_length(const char *s);
-bool pock_equal(const char *a, const char *b);
-bool pock_starts(const char *s, const char *prefix);
+void* memcpy(void* restrict to, const void* restrict from, size_t n);
+void* memmove(void* to, const void* from, size_t n);
+void* memset(void* to, int byte, size_t n);
+int memcmp(const void* a, const void* b, size_t n);
+size_t pock_length(const char* s);
+bool pock_equal(const char* a, const char* b);
+bool pock_starts(const char* s, const char* prefix);
 
 // ---- text.c: numbers and messages
 // A buffer that text is appended to. `length` goes on counting past `capacity`, so a first pass without a
 // buffer measures, and a message that is too long is cut instead of overflowing.
 struct pock_text {
-  char *data;
+  char* data;
   size_t length, capacity;
 };
-size_t pock_text_size(const struct pock_text *text);  // bytes really there
-void pock_put(struct pock_text *out, char c);
-void pock_put_bytes(struct pock_text *out, const char *bytes, size_t n);
-// Knows %s %.*s %c %d %lld %llu %08x %g %.Ng %%. Plain %g prints the fewest digits that read back as the same double.
-__attribute__((format(printf, 2, 3))) void pock_format(struct pock_text *out, const char *format, ...);
-void pock_format_list(struct pock_text *out, const char *format, va_list list);
-void pock_put_float(struct pock_text *out, float value);  // fewest digits that read back as the same float
-void pock_put_escaped(struct pock_text *out, const char *s);  // the inside of a JSON string
-void pock_put_json(struct pock_text *out, const char *s);     // with its quotes
-void pock_put_size(struct pock_text *out, uint64_t bytes);  // "1.5 MiB"
-const char *pock_parse_number(const char *s, double *value);  // the first character not read, or NULL
-bool pock_parse_whole(const char *s, uint64_t *value);        // all of s
+size_t pock_text_size(const struct pock_text* text);  // bytes really there
+void pock_put(struct pock_text* out, char c);
+void pock_put_bytes(struct pock_text* out, const char* bytes, size_t n);
+// Knows %s %.*s %c %d %lld %llu %08x %g %.Ng %%. Plain %g prints the fewest digits that read back as the same
+// double.
+__attribute__((format(printf, 2, 3))) void pock_format(struct pock_text* out, const char* format, ...);
+void pock_format_list(struct pock_text* out, const char* format, va_list list);
+void pock_put_float(struct pock_text* out, float value);  // fewest digits that read back as the same float
+void pock_put_escaped(struct pock_text* out, const char* s);  // the inside of a JSON string
+void pock_put_json(struct pock_text* out, const char* s);     // with its quotes
+void pock_put_size(struct pock_text* out, uint64_t bytes);    // "1.5 MiB"
+const char* pock_parse_number(const char* s, double* value);  // the first character not read, or NULL
+bool pock_parse_whole(const char* s, uint64_t* value);        // all of s
 
 // ---- io_linux.c
 struct pock_file {
-  const uint8_t *bytes;
+  const uint8_t* bytes;
   uint64_t length;
 };
-int64_t pock_map_file(const char *path, struct pock_file *file);
-void pock_unmap_file(struct pock_file *file);
-int64_t pock_create_file(const char *path);  // for writing; a descriptor
-int64_t pock_write(int fd, const void *bytes, uint64_t n);
+int64_t pock_map_file(const char* path, struct pock_file* file);
+void pock_unmap_file(struct pock_file* file);
+int64_t pock_create_file(const char* path);  // for writing; a descriptor
+int64_t pock_write(int fd, const void* bytes, uint64_t n);
 int64_t pock_sync(int fd);
-int64_t pock_sync_directory_of(const char *path);
+int64_t pock_sync_directory_of(const char* path);
 void pock_close(int fd);
-int64_t pock_rename(const char *from, const char *to);
-int64_t pock_link(const char *from, const char *to);
-int64_t pock_unlink(const char *path);
-const char *pock_reason(int64_t error);  // "no such file or directory"
-void *pock_reserve(uint64_t bytes);      // zeroed, 2 MiB aligned, huge pages where they fit; NULL when out of memory
+int64_t pock_rename(const char* from, const char* to);
+int64_t pock_link(const char* from, const char* to);
+int64_t pock_unlink(const char* path);
+const char* pock_reason(int64_t error);  // "no such file or directory"
+void* pock_reserve(
+    uint64_t bytes);  // zeroed, 2 MiB aligned, huge pages where they fit; NULL when out of memory
 double pock_seconds(void);
-uint32_t pock_cores(void);      // that this process may run on
-uint64_t pock_rss_anon(void);   // bytes of own memory in use; 0 when the system does not say
+uint32_t pock_cores(void);     // that this process may run on
+uint64_t pock_rss_anon(void);  // bytes of own memory in use; 0 when the system does not say
 bool pock_is_terminal(int fd);
 void pock_catch_signals(void);  // SIGINT and SIGTERM: the first is noted, a second ends the process
 int pock_caught_signal(void);   // its number, or 0
-void pock_say(const char *format, ...) __attribute__((format(printf, 1, 2)));  // to stderr
+void pock_say(const char* format, ...) __attribute__((format(printf, 1, 2)));  // to stderr
 
 // ---- cpu.c
-uint64_t pock_cpu_have(void);                              // enum pock_cpu
-void pock_put_cpu(struct pock_text *out, uint64_t bits);   // "avx2, fma"
-void pock_flush_denormals(void);                           // this thread: denormals are zero, round to nearest
+uint64_t pock_cpu_have(void);                             // enum pock_cpu
+void pock_put_cpu(struct pock_text* out, uint64_t bits);  // "avx2, fma"
+void pock_flush_denormals(void);                          // this thread: denormals are zero, round to nearest
 
 // ---- threads_linux.c, threads_none.c
 struct pock_pool;
 // `count` threads, the caller among them. NULL when the system refuses.
-struct pock_pool *pock_start_pool(uint32_t count);
-void pock_parallel_for(void *pool, pock_kernel fn, void *const *args, int64_t n);
+struct pock_pool* pock_start_pool(uint32_t count);
+void pock_parallel_for(void* pool, pock_kernel fn, void* const* args, int64_t n);
 
 // ---- data.c
-enum { POCK_MAX_RANK = 8, POCK_OTHER_DTYPE = 255 };
+enum { POCK_MAX_RANK = 8 };
 struct pock_array {
-  const uint8_t *data;
+  const uint8_t* data;
   uint64_t count;  // elements
   int64_t dims[POCK_MAX_RANK];
   uint8_t rank, dtype;
 };
 uint32_t pock_dtype_bytes(uint8_t dtype);
-const char *pock_dtype_name(uint8_t dtype);
-void pock_put_shape(struct pock_text *out, const int64_t *dims, uint32_t rank);
+const char* pock_dtype_name(uint8_t dtype);
+void pock_put_shape(struct pock_text* out, const int64_t* dims, uint32_t rank);
 // Reads the header of a .npy or IDX file held in memory. False with the reason in `why`.
-bool pock_parse_array(const uint8_t *bytes, uint64_t length, struct pock_array *array, struct pock_text *why);
+bool pock_parse_array(const uint8_t* bytes, uint64_t length, struct pock_array* array, struct pock_text* why);
 
 struct pock_source {
-  const struct pock_input *input;
-  const char *path;
+  const struct pock_input* input;
+  const char* path;
   struct pock_array array;
   uint64_t elements;  // a sample
 };
 struct pock_dataset {
-  struct pock_source *sources;  // one for each input of the program
+  struct pock_source* sources;  // one for each input of the program
   uint32_t count, batch;
   uint64_t samples;
 };
 // Maps and checks one file for each input; appends every problem to `report` and is false if there was one.
-bool pock_open_dataset(const struct pock_program *program, const char *const *paths, struct pock_dataset *set,
-                       struct pock_text *report);
+bool pock_open_dataset(const struct pock_program* program, const char* const* paths, struct pock_dataset* set,
+                       struct pock_text* report);
 // Copies one sample of every source into row `row` of the batch.
-void pock_gather(const struct pock_dataset *set, uint64_t sample, uint32_t row, char *arena, bool infer);
+void pock_gather(const struct pock_dataset* set, uint64_t sample, uint32_t row, char* arena, bool infer);
 // Copies floats; denormals become zero.
-void pock_copy_floats(float *to, const void *from, uint64_t count);
+void pock_copy_floats(float* to, const void* from, uint64_t count);
 
 // ---- shuffle.c
 struct pock_shuffle {
@@ -115,7 +117,7 @@ struct pock_shuffle {
   uint32_t keys[8];
 };
 struct pock_shuffle pock_shuffle_for(uint64_t count, uint64_t seed, uint64_t epoch);
-uint64_t pock_shuffled(const struct pock_shuffle *shuffle, uint64_t index);  // a permutation of [0, count)
+uint64_t pock_shuffled(const struct pock_shuffle* shuffle, uint64_t index);  // a permutation of [0, count)
 
 // ---- checkpoint.c, checkpoint_read.c
 struct pock_progress {
@@ -125,37 +127,44 @@ struct pock_progress {
   uint64_t seed;
 };
 // The block that a tensor lives in and its first byte; NULL for what is not saved.
-char *pock_saved_tensor(const struct pock_tensor *tensor, const struct pock_buffers *memory);
-uint32_t pock_crc32(uint32_t crc, const uint8_t *bytes, uint64_t n);
-// What a checkpoint says about itself, in the order of its metadata. The data has a checksum of its own; the one
-// over these values tells a flipped bit from another model's file.
+char* pock_saved_tensor(const struct pock_tensor* tensor, const struct pock_buffers* memory);
+uint32_t pock_crc32(uint32_t crc, const uint8_t* bytes, uint64_t n);
+// What a checkpoint says about itself, in the order of its metadata. The data has a checksum of its own; the
+// one over these values tells a flipped bit from another model's file.
 enum pock_fact {
-  POCK_FORMAT, POCK_MODEL_HASH, POCK_SCHEME, POCK_OPTIMIZER_NAME, POCK_STEP, POCK_EPOCH, POCK_POSITION, POCK_SEED,
+  POCK_FORMAT,
+  POCK_MODEL_HASH,
+  POCK_SCHEME,
+  POCK_OPTIMIZER_NAME,
+  POCK_STEP,
+  POCK_EPOCH,
+  POCK_POSITION,
+  POCK_SEED,
   POCK_FACTS
 };
 extern const char pock_fact_names[POCK_FACTS][12];
 extern const char pock_checkpoint_format[];
-const char *pock_safetensors_dtype(uint8_t dtype);
+const char* pock_safetensors_dtype(uint8_t dtype);
 // False with the reason in `why`; FILE is then as it was.
-bool pock_save_checkpoint(const struct pock_program *program, const struct pock_buffers *memory,
-                          const struct pock_progress *progress, const char *path, bool keep_previous,
-                          struct pock_text *why);
-bool pock_try_checkpoint_path(const char *path, struct pock_text *why);
+bool pock_save_checkpoint(const struct pock_program* program, const struct pock_buffers* memory,
+                          const struct pock_progress* progress, const char* path, bool keep_previous,
+                          struct pock_text* why);
+bool pock_try_checkpoint_path(const char* path, struct pock_text* why);
 
 enum pock_verdict { POCK_GOOD, POCK_DAMAGED, POCK_FOREIGN };
 struct pock_checkpoint {
-  const uint8_t *data;
-  uint64_t *offsets;  // into data, one for each tensor of the program; the caller's memory
+  const uint8_t* data;
+  uint64_t* offsets;         // into data, one for each tensor of the program; the caller's memory
   struct pock_text scratch;  // pock_checkpoint_scratch() bytes of the caller's memory
   struct pock_progress progress;
 };
-uint64_t pock_checkpoint_scratch(const struct pock_program *program);
+uint64_t pock_checkpoint_scratch(const struct pock_program* program);
 // Checks everything and changes nothing: a file is loaded whole or not at all.
-enum pock_verdict pock_check_checkpoint(const struct pock_program *program, const uint8_t *bytes,
-                                        uint64_t length, struct pock_checkpoint *checkpoint,
-                                        struct pock_text *why);
-void pock_load_checkpoint(const struct pock_program *program, const struct pock_checkpoint *checkpoint,
-                          const struct pock_buffers *memory);
+enum pock_verdict pock_check_checkpoint(const struct pock_program* program, const uint8_t* bytes,
+                                        uint64_t length, struct pock_checkpoint* checkpoint,
+                                        struct pock_text* why);
+void pock_load_checkpoint(const struct pock_program* program, const struct pock_checkpoint* checkpoint,
+                          const struct pock_buffers* memory);
 
 // ---- options.c
 enum pock_command { POCK_TRAIN, POCK_INFO, POCK_DONE };  // done: help or a version was printed
@@ -163,8 +172,8 @@ struct pock_options {
   enum pock_command command;
   const char **data, **eval_data;  // a path for each input, or NULL
   bool evaluate;
-  double *hypers;
-  bool *hyper_given;
+  double* hypers;
+  bool* hyper_given;
   uint64_t epochs, steps;  // one of them is 0
   uint64_t seed;
   bool seed_given, no_shuffle, log_json, info_json;
@@ -172,14 +181,15 @@ struct pock_options {
   const char *checkpoint, *resume;
   uint64_t checkpoint_every;
 };
-// False after printing what is wrong. The arrays are the caller's, zeroed and as long as the program's tables.
-bool pock_parse_options(const struct pock_program *program, char **argv, struct pock_options *options);
+// False after printing what is wrong. The arrays are the caller's, zeroed and as long as the program's
+// tables.
+bool pock_parse_options(const struct pock_program* program, char** argv, struct pock_options* options);
 
 // ---- info.c
-void pock_print_info(const struct pock_program *program, bool json);
-uint64_t pock_trained_count(const struct pock_program *program);
+void pock_print_info(const struct pock_program* program, bool json);
+uint64_t pock_trained_count(const struct pock_program* program);
 
 // ---- main_trainer.c
-int pock_main(int argc, char **argv);
+int pock_main(int argc, char** argv);
 
 #endif

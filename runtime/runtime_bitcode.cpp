@@ -1,13 +1,13 @@
 #include "pock/codegen/runtime_bitcode.h"
 
 // The assembler copies each file in; CMake rebuilds this source when one changes.
-#define POCK_EMBED(symbol, file)            \
-  asm(".section .rodata\n"                  \
-      ".balign 16\n" #symbol                \
-      "_begin:\n"                           \
-      ".incbin \"" file "\"\n" #symbol      \
-      "_end:\n"                             \
-      ".text\n");                           \
+#define POCK_EMBED(symbol, file)       \
+  asm(".section .rodata\n"             \
+      ".balign 16\n" #symbol           \
+      "_begin:\n"                      \
+      ".incbin \"" file "\"\n" #symbol \
+      "_end:\n"                        \
+      ".text\n");                      \
   extern "C" __attribute__((visibility("hidden"))) const char symbol##_begin[], symbol##_end[]
 
 POCK_EMBED(pock_runtime_x86_64_linux, POCK_RUNTIME_X86_64_LINUX);
@@ -17,8 +17,10 @@ namespace pock {
 
 std::string_view runtime_bitcode(std::string_view runtime_name) {
   auto between = [](const char* begin, const char* end) { return std::string_view(begin, end - begin); };
-  if (runtime_name == "x86_64-linux") return between(pock_runtime_x86_64_linux_begin, pock_runtime_x86_64_linux_end);
-  if (runtime_name == "aarch64-linux") return between(pock_runtime_aarch64_linux_begin, pock_runtime_aarch64_linux_end);
+  if (runtime_name == "x86_64-linux")
+    return between(pock_runtime_x86_64_linux_begin, pock_runtime_x86_64_linux_end);
+  if (runtime_name == "aarch64-linux")
+    return between(pock_runtime_aarch64_linux_begin, pock_runtime_aarch64_linux_end);
   return {};
 }
 

@@ -19,7 +19,7 @@ struct pock_shuffle pock_shuffle_for(uint64_t count, uint64_t seed, uint64_t epo
   return s;
 }
 
-uint64_t pock_shuffled(const struct pock_shuffle *s, uint64_t index) {
+uint64_t pock_shuffled(const struct pock_shuffle* s, uint64_t index) {
   uint32_t mask = (uint32_t)(((uint64_t)1 << s->half_bits) - 1);
   do {
     uint32_t left = (uint32_t)(index >> s->half_bits) & mask, right = (uint32_t)index & mask;

@@ -1,9 +1,9 @@
 // Where the process and each of its threads begin.
 #include "linux_arch.h"
 
-__attribute__((noreturn, used)) void pock_start(long *stack) {
+__attribute__((noreturn, used)) void pock_start(long* stack) {
   // The kernel leaves argc there, then argv, a null, the environment, a null and the auxiliary vector.
-  int status = pock_main((int)stack[0], (char **)(stack + 1));
+  int status = pock_main((int)stack[0], (char**)(stack + 1));
   for (;;) pock_syscall(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
@@ -27,7 +27,8 @@ __asm__(
     "  mov %rsi, (%r8)\n"
     "  mov %rdx, 8(%r8)\n"
     "  mov %r8, %rsi\n"
-    "  mov $" POCK_CLONE_FLAGS ", %edi\n"
+    "  mov $" POCK_CLONE_FLAGS
+    ", %edi\n"
     "  xor %edx, %edx\n"
     "  xor %r10d, %r10d\n"
     "  xor %r8d, %r8d\n"
@@ -58,7 +59,8 @@ __asm__(
     "pock_clone:\n"  // x0: top of the stack, x1: body, x2: argument
     "  stp x1, x2, [x0, #-16]!\n"
     "  mov x1, x0\n"
-    "  ldr x0, =" POCK_CLONE_FLAGS "\n"
+    "  ldr x0, =" POCK_CLONE_FLAGS
+    "\n"
     "  mov x2, #0\n"
     "  mov x3, #0\n"
     "  mov x4, #0\n"

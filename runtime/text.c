@@ -31,9 +31,12 @@ static double narrow(struct wide a) {
   uint64_t bits = a.mantissa >> 11, rest = a.mantissa & 0x7FF;
   if (rest > 0x400 || (rest == 0x400 && (bits & 1))) ++bits;
   if (bits >> 53) bits >>= 1, ++exponent;
-  if (exponent >= 2047) bits = 0x7FF0000000000000u;
-  else if (exponent <= 0) bits = 0;  // denormals are zero
-  else bits = (bits & 0xFFFFFFFFFFFFFu) | (uint64_t)exponent << 52;
+  if (exponent >= 2047)
+    bits = 0x7FF0000000000000u;
+  else if (exponent <= 0)
+    bits = 0;  // denormals are zero
+  else
+    bits = (bits & 0xFFFFFFFFFFFFFu) | (uint64_t)exponent << 52;
   double value;
   __builtin_memcpy(&value, &bits, 8);
   return value;
@@ -55,7 +58,7 @@ static double from_decimal(uint64_t digits, int power) {
   return narrow(w);
 }
 
-const char *pock_parse_number(const char *s, double *value) {
+const char* pock_parse_number(const char* s, double* value) {
   bool negative = *s == '-', any = false;
   if (*s == '-' || *s == '+') ++s;
   uint64_t digits = 0;
@@ -76,7 +79,7 @@ const char *pock_parse_number(const char *s, double *value) {
   if (!any) return NULL;
   if (*s == 'e' || *s == 'E') {
     bool below = s[1] == '-';
-    const char *e = s + 1 + (s[1] == '-' || s[1] == '+');
+    const char* e = s + 1 + (s[1] == '-' || s[1] == '+');
     if (*e < '0' || *e > '9') return NULL;
     int exponent = 0;
     for (; *e >= '0' && *e <= '9'; ++e)
@@ -89,33 +92,34 @@ const char *pock_parse_number(const char *s, double *value) {
   return s;
 }
 
-bool pock_parse_whole(const char *s, uint64_t *value) {
+bool pock_parse_whole(const char* s, uint64_t* value) {
   uint64_t v = 0;
   if (!*s) return false;
   for (; *s; ++s) {
     if (*s < '0' || *s > '9') return false;
-    if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (uint64_t)(*s - '0'), &v)) return false;
+    if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
+      return false;
   }
   *value = v;
   return true;
 }
 
-size_t pock_text_size(const struct pock_text *text) {
+size_t pock_text_size(const struct pock_text* text) {
   return text->length < text->capacity ? text->length : text->capacity;
 }
 
-void pock_put(struct pock_text *out, char c) {
+void pock_put(struct pock_text* out, char c) {
   if (out->length < out->capacity) out->data[out->length] = c;
   ++out->length;
 }
 
-void pock_put_bytes(struct pock_text *out, const char *bytes, size_t n) {
+void pock_put_bytes(struct pock_text* out, const char* bytes, size_t n) {
   for (size_t i = 0; i < n; ++i) pock_put(out, bytes[i]);
 }
 
-static void put_string(struct pock_text *out, const char *s) { pock_put_bytes(out, s, pock_length(s)); }
+static void put_string(struct pock_text* out, const char* s) { pock_put_bytes(out, s, pock_length(s)); }
 
-static void put_whole(struct pock_text *out, uint64_t value) {
+static void put_whole(struct pock_text* out, uint64_t value) {
   char digits[20];
   int n = 0;
   do digits[n++] = (char)('0' + value % 10);
@@ -124,7 +128,7 @@ static void put_whole(struct pock_text *out, uint64_t value) {
 }
 
 // A positive finite value as `digits` * 10^power, with at most `count` digits.
-static uint64_t to_decimal(double value, int count, int *power) {
+static uint64_t to_decimal(double value, int count, int* power) {
   uint64_t bits;
   __builtin_memcpy(&bits, &value, 8);
   struct wide w = widen((bits & 0xFFFFFFFFFFFFFu) | (uint64_t)1 << 52);
@@ -150,7 +154,7 @@ static uint64_t to_decimal(double value, int count, int *power) {
   }
 }
 
-static void put_decimal(struct pock_text *out, uint64_t digits, int power) {
+static void put_decimal(struct pock_text* out, uint64_t digits, int power) {
   char text[20];
   int n = 0;
   struct pock_text number = {text, 0, sizeof text};
@@ -176,7 +180,7 @@ static void put_decimal(struct pock_text *out, uint64_t digits, int power) {
 }
 
 // Puts the sign and what has no digits; true if that was all.
-static bool put_special(struct pock_text *out, double *value) {
+static bool put_special(struct pock_text* out, double* value) {
   uint64_t bits;
   __builtin_memcpy(&bits, value, 8);
   if (bits >> 63) pock_put(out, '-');
@@ -187,7 +191,7 @@ static bool put_special(struct pock_text *out, double *value) {
   return false;
 }
 
-static void put_double(struct pock_text *out, double value, int most) {
+static void put_double(struct pock_text* out, double value, int most) {
   if (put_special(out, &value)) return;
   int power;
   uint64_t digits;
@@ -201,7 +205,7 @@ static void put_double(struct pock_text *out, double value, int most) {
   put_decimal(out, digits, power);
 }
 
-void pock_put_float(struct pock_text *out, float value) {
+void pock_put_float(struct pock_text* out, float value) {
   double wide = value;
   if (put_special(out, &wide)) return;
   value = (float)wide;
@@ -212,7 +216,7 @@ void pock_put_float(struct pock_text *out, float value) {
   put_decimal(out, digits, power);
 }
 
-void pock_put_escaped(struct pock_text *out, const char *s) {
+void pock_put_escaped(struct pock_text* out, const char* s) {
   for (; *s; ++s) {
     unsigned char c = (unsigned char)*s;
     if (c < 0x20) {
@@ -226,20 +230,24 @@ void pock_put_escaped(struct pock_text *out, const char *s) {
   }
 }
 
-void pock_put_json(struct pock_text *out, const char *s) {
+void pock_put_json(struct pock_text* out, const char* s) {
   pock_put(out, '"');
   pock_put_escaped(out, s);
   pock_put(out, '"');
 }
 
-void pock_put_size(struct pock_text *out, uint64_t bytes) {
-  if (bytes < 1024) pock_format(out, "%llu B", (unsigned long long)bytes);
-  else if (bytes < 1 << 20) pock_format(out, "%.4g KiB", (double)bytes / 1024);
-  else if (bytes < 1 << 30) pock_format(out, "%.4g MiB", (double)bytes / (1 << 20));
-  else pock_format(out, "%.4g GiB", (double)bytes / (1 << 30));
+void pock_put_size(struct pock_text* out, uint64_t bytes) {
+  if (bytes < 1024)
+    pock_format(out, "%llu B", (unsigned long long)bytes);
+  else if (bytes < 1 << 20)
+    pock_format(out, "%.4g KiB", (double)bytes / 1024);
+  else if (bytes < 1 << 30)
+    pock_format(out, "%.4g MiB", (double)bytes / (1 << 20));
+  else
+    pock_format(out, "%.4g GiB", (double)bytes / (1 << 30));
 }
 
-void pock_format_list(struct pock_text *out, const char *format, va_list list) {
+void pock_format_list(struct pock_text* out, const char* format, va_list list) {
   for (; *format; ++format) {
     if (*format != '%') {
       pock_put(out, *format);
@@ -253,11 +261,16 @@ void pock_format_list(struct pock_text *out, const char *format, va_list list) {
     } else if (*format == '.') {
       while (*++format >= '0' && *format <= '9') precision = precision * 10 + (*format - '0');
     }
-    if (*format == 's' && format[-1] == '*') pock_put_bytes(out, va_arg(list, const char *), (size_t)precision);
-    else if (*format == 's') put_string(out, va_arg(list, const char *));
-    else if (*format == 'c') pock_put(out, (char)va_arg(list, int));
-    else if (*format == 'g') put_double(out, va_arg(list, double), precision);
-    else if (pock_starts(format, "llu")) put_whole(out, va_arg(list, unsigned long long)), format += 2;
+    if (*format == 's' && format[-1] == '*')
+      pock_put_bytes(out, va_arg(list, const char*), (size_t)precision);
+    else if (*format == 's')
+      put_string(out, va_arg(list, const char*));
+    else if (*format == 'c')
+      pock_put(out, (char)va_arg(list, int));
+    else if (*format == 'g')
+      put_double(out, va_arg(list, double), precision);
+    else if (pock_starts(format, "llu"))
+      put_whole(out, va_arg(list, unsigned long long)), format += 2;
     else if (pock_starts(format, "08x")) {
       unsigned value = va_arg(list, unsigned);
       for (int shift = 28; shift >= 0; shift -= 4) pock_put(out, "0123456789abcdef"[value >> shift & 15]);
@@ -273,7 +286,7 @@ void pock_format_list(struct pock_text *out, const char *format, va_list list) {
   }
 }
 
-void pock_format(struct pock_text *out, const char *format, ...) {
+void pock_format(struct pock_text* out, const char* format, ...) {
   va_list list;
   va_start(list, format);
   pock_format_list(out, format, list);

@@ -14,7 +14,7 @@ struct pock_pool {
   _Alignas(64) _Atomic uint32_t round;
   _Atomic uint32_t sleeping;
   pock_kernel fn;
-  void *const *args;
+  void* const* args;
   int64_t n;
   uint32_t threads, spins;
   _Alignas(64) _Atomic uint32_t working;
@@ -22,27 +22,28 @@ struct pock_pool {
   _Atomic uint32_t next_thread;
 };
 
-static void wait_while(_Atomic uint32_t *word, uint32_t value, _Atomic uint32_t *sleepers, uint32_t spins) {
+static void wait_while(_Atomic uint32_t* word, uint32_t value, _Atomic uint32_t* sleepers, uint32_t spins) {
   for (uint32_t i = 0; i < spins; ++i) {
     if (atomic_load_explicit(word, memory_order_acquire) != value) return;
     pock_pause();
   }
   atomic_fetch_add(sleepers, 1);
-  while (atomic_load(word) == value) pock_syscall(SYS_futex, (long)word, 128 /* wait, private */, value, 0, 0, 0);
+  while (atomic_load(word) == value)
+    pock_syscall(SYS_futex, (long)word, 128 /* wait, private */, value, 0, 0, 0);
   atomic_fetch_sub(sleepers, 1);
 }
 
-static void wake(_Atomic uint32_t *word, _Atomic uint32_t *sleepers) {
+static void wake(_Atomic uint32_t* word, _Atomic uint32_t* sleepers) {
   if (atomic_load(sleepers)) pock_syscall(SYS_futex, (long)word, 129 /* wake, private */, INT32_MAX, 0, 0, 0);
 }
 
-static void run_share(const struct pock_pool *pool, uint32_t thread) {
+static void run_share(const struct pock_pool* pool, uint32_t thread) {
   int64_t begin = pool->n * thread / pool->threads, end = pool->n * (thread + 1) / pool->threads;
   if (begin < end) pool->fn(pool->args, begin, end);
 }
 
-static void worker(void *argument) {
-  struct pock_pool *pool = argument;
+static void worker(void* argument) {
+  struct pock_pool* pool = argument;
   uint32_t thread = atomic_fetch_add(&pool->next_thread, 1);
   pock_flush_denormals();
   for (uint32_t seen = 0;; ++seen) {
@@ -52,8 +53,8 @@ static void worker(void *argument) {
   }
 }
 
-void pock_parallel_for(void *context, pock_kernel fn, void *const *args, int64_t n) {
-  struct pock_pool *pool = context;
+void pock_parallel_for(void* context, pock_kernel fn, void* const* args, int64_t n) {
+  struct pock_pool* pool = context;
   if (n <= 0) return;
   if (pool->threads == 1 || n == 1) {
     fn(args, 0, n);
@@ -67,24 +68,26 @@ void pock_parallel_for(void *context, pock_kernel fn, void *const *args, int64_t
   wake(&pool->round, &pool->sleeping);
   run_share(pool, 0);
   uint32_t left;
-  while ((left = atomic_load(&pool->working))) wait_while(&pool->working, left, &pool->main_sleeps, pool->spins);
+  while ((left = atomic_load(&pool->working)))
+    wait_while(&pool->working, left, &pool->main_sleeps, pool->spins);
 }
 
-struct pock_pool *pock_start_pool(uint32_t count) {
+struct pock_pool* pock_start_pool(uint32_t count) {
   uint64_t room = STACK_BYTES + GUARD_BYTES;
-  char *memory = pock_reserve(sizeof(struct pock_pool) + GUARD_BYTES + room * count);
+  char* memory = pock_reserve(sizeof(struct pock_pool) + GUARD_BYTES + room * count);
   if (!memory) return NULL;
-  struct pock_pool *pool = (struct pock_pool *)memory;
-  char *stacks = memory + GUARD_BYTES;
+  struct pock_pool* pool = (struct pock_pool*)memory;
+  char* stacks = memory + GUARD_BYTES;
   pool->threads = count;
-  pool->spins = count <= pock_cores() ? SPINS : 0;  // with fewer cores, spinning keeps the others from working
+  pool->spins =
+      count <= pock_cores() ? SPINS : 0;  // with fewer cores, spinning keeps the others from working
   atomic_store(&pool->next_thread, 1);
   // Threads inherit the mask: signals are then the main thread's alone.
   uint64_t all = ~(uint64_t)0, before = 0;
   pock_syscall(SYS_rt_sigprocmask, 2 /* set */, (long)&all, (long)&before, 8, 0, 0);
   bool started = true;
   for (uint32_t i = 1; i < count && started; ++i) {
-    char *stack = stacks + room * i;
+    char* stack = stacks + room * i;
     started = pock_syscall(SYS_mprotect, (long)stack, GUARD_BYTES, 0, 0, 0, 0) == 0 &&
               pock_clone(stack + room, worker, pool) > 0;
   }

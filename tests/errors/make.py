@@ -221,7 +221,8 @@ def tensors():
     put("no_data", initializer("fc.bias", lambda t: t.ClearField("raw_data")), "an initializer without data", ["fc.bias"])
     put("dims_2_31", initializer("fc.bias", dims(65536, 65536)), "dims whose product passes 2^31, with 20 bytes of data", ["fc.bias"])
     put("dims_2_63", initializer("fc.bias", dims(1 << 32, 1 << 32)), "dims whose product passes 2^63: it must not wrap to 0", ["fc.bias"])
-    put("dims_wrap_to_size", initializer("fc.bias", dims(5, 1 << 62, 4, 1)), "dims whose product wraps around", ["fc.bias"])
+    put("dims_wrap", initializer("fc.bias", dims(3, 0x5555555555555557)), "dims whose product is 5 modulo 2^64, which the data fit",
+        ["fc.bias"])
     put("element_type", initializer("fc.bias", lambda t: setattr(t, "data_type", 77)), "an element type that does not exist", ["fc.bias", "77"])
     put("string_weight", changed(lambda g: find(g.initializer, "fc.bias").CopyFrom(
         helper.make_tensor("fc.bias", TensorProto.STRING, [5], [b"a"] * 5))), "a bias of text", ["fc.bias", "string"])

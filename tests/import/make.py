@@ -5,7 +5,7 @@
   mlp_*.onnx             the same net, its weights or its end spelled otherwise
   gemm_*.onnx            forms of Gemm: without C, with C of each broadcastable shape, transposed, scaled
   bn_opsetN.onnx         batch norm behind a convolution, as opset N spells it
-  the rest               clip, dropout, reshape and flatten in each form, initializers listed as inputs, shared ones
+  the rest               clip, pad, dropout, reshape and flatten in each form, initializers listed as inputs, shared ones
   expect.json            for each file: its inputs, and the outputs they give, computed here by numpy
 Weights and inputs are small multiples of 1/8, so most expected values are exact. Newer opsets than the installed python3-onnx
 knows are written without its checker.
@@ -33,7 +33,8 @@ def node(op, inputs, output, **attributes):
                             name=f"{op.lower()}_{output}", **attributes)
 
 
-def write(name, what, nodes, tensors, feeds, outputs, opset=13, inputs_too=(), batch="N", producer="pock-tests", domains=()):
+def write(name, what, nodes, tensors, feeds, outputs, opset=13, inputs_too=(), batch="N", producer="pock-tests", domains=(),
+          ir=None):
     """`feeds` and `outputs` map names to arrays; axis 0 of each becomes `batch`. `inputs_too`: initializers listed as inputs."""
     def info(key, array, symbolic=True):
         shape = [batch if symbolic and batch and i == 0 else d for i, d in enumerate(array.shape)]
@@ -42,7 +43,7 @@ def write(name, what, nodes, tensors, feeds, outputs, opset=13, inputs_too=(), b
     graph = helper.make_graph(
         nodes, name, [info(k, v) for k, v in feeds.items()] + [info(k, tensors[k], False) for k in inputs_too],
         [info(k, v) for k, v in outputs.items()], [numpy_helper.from_array(v, k) for k, v in tensors.items()])
-    model = helper.make_model(graph, producer_name=producer, ir_version=IR[opset],
+    model = helper.make_model(graph, producer_name=producer, ir_version=ir or IR[opset],
                               opset_imports=[helper.make_opsetid("", opset), *(helper.make_opsetid(*d) for d in domains)])
     if opset <= onnx.defs.onnx_opset_version():
         onnx.checker.check_model(model)
@@ -85,7 +86,7 @@ def mlps():
     write("mlp_constants", "weights as Constant nodes, no initializer at all", constants + mlp_nodes(), {}, {"x": X},
           {"logits": LOGITS})
     write("mlp_inputs_ir3", "opset 9 with IR 3: initializers are also graph inputs", mlp_nodes(), WEIGHTS, {"x": X},
-          {"logits": LOGITS}, 7, WEIGHTS)
+          {"logits": LOGITS}, 9, WEIGHTS, ir=3)
     write("mlp_some_inputs", "opset 13: one initializer is also a graph input, a default that a caller could replace",
           mlp_nodes(), WEIGHTS, {"x": X}, {"logits": LOGITS}, 13, ["fc2.bias"])
     write("mlp_fixed_batch", "the batch axis is the number 3", mlp_nodes(), WEIGHTS, {"x": X}, {"logits": LOGITS}, batch=None)
@@ -174,6 +175,26 @@ def clips():
           [helper.make_node("Constant", [], ["lo"], name="lo", value=numpy_helper.from_array(low)),
            helper.make_node("Constant", [], ["hi"], name="hi", value=numpy_helper.from_array(high)),
            mul, node("Clip", "m lo hi", "y")], {"s": one}, {"x": x}, {"y": x.clip(0, 6)}, 13)
+
+    write("clip11_cast", "relu6 as PyTorch 1.13 writes it: Relu, then Clip whose bounds are double constants, cast",
+          [node("Mul", "x s", "m"), node("Relu", "m", "r"),
+           helper.make_node("Constant", [], ["lo64"], name="lo", value=numpy_helper.from_array(np.array(0.0))),
+           helper.make_node("Constant", [], ["hi64"], name="hi", value=numpy_helper.from_array(np.array(6.0))),
+           node("Cast", "lo64", "lo", to=TensorProto.FLOAT), node("Cast", "hi64", "hi", to=TensorProto.FLOAT),
+           node("Clip", "r lo hi", "y")], {"s": one}, {"x": x}, {"y": x.clip(0, 6)}, 13)
+
+
+def pads():
+    x, one = grid(2, 1, 4, 5, seed=22), np.ones((4, 5), np.float32)
+    y = x[:, :, :4, :4].reshape(2, 1, 2, 2, 2, 2).mean((3, 5))
+    write("pad_nothing", "avg_pool2d as PyTorch 1.13 writes it: a Pad of zero width before AveragePool",
+          [node("Mul", "x s", "m"),
+           helper.make_node("Constant", [], ["w"], name="w", value=numpy_helper.from_array(np.zeros(8, np.int64))),
+           node("Pad", "m w", "p", mode="constant"), node("AveragePool", "p", "y", kernel_shape=[2, 2], strides=[2, 2])],
+          {"s": one}, {"x": x}, {"y": y}, 13)
+    write("pad_attribute", "opset 9: Pad with attributes", [node("Mul", "x s", "m"),
+          node("Pad", "m", "y", mode="constant", pads=[0, 0, 1, 0, 0, 0, 0, 2], value=0.0)], {"s": one}, {"x": x},
+          {"y": np.pad(x, ((0, 0), (0, 0), (1, 0), (0, 2)))}, 9)
 
 
 def dropouts():
@@ -276,7 +297,7 @@ def main():
     parser.parse_args()
     for old in HERE.glob("*.onnx"):
         old.unlink()
-    for make in (mlps, gemms, norms, clips, dropouts, shapes, names, storage):
+    for make in (mlps, gemms, norms, clips, pads, dropouts, shapes, names, storage):
         make()
     lines = ",\n".join(json.dumps(e, ensure_ascii=False) for e in EXPECT)
     (HERE / "expect.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")

@@ -28,15 +28,16 @@ enum { W = 0, B = W + FEATURES * CLASSES * 4, SEEN = B + CLASSES * 4, PARAMS = 1
 
 static const struct {
   float w[FEATURES * CLASSES], b[CLASSES], seen, unused[(PARAMS - SEEN) / 4 - 1], scale;
-} weights __attribute__((aligned(4096))) = {
-    .w = {0.1f, -0.2f, 0.05f, 0.3f, 0.01f, -0.1f, 0.2f, 0.1f, -0.3f}, .b = {0.5f, 0.25f, -1}, .scale = 0.125f};
+} weights __attribute__((aligned(4096))) = {.w = {0.1f, -0.2f, 0.05f, 0.3f, 0.01f, -0.1f, 0.2f, 0.1f, -0.3f},
+                                            .b = {0.5f, 0.25f, -1},
+                                            .scale = 0.125f};
 
-static void forward_rows(void *const *args, int64_t begin, int64_t end) {
-  const struct pock_buffers *m = args[0];
-  const float *x = (const float *)(m->arena + X), *w = (const float *)(m->params + W);
-  const float *b = (const float *)(m->params + B), *scale = (const float *)(m->weights + PARAMS);
-  const int32_t *labels = (const int32_t *)(m->arena + LABELS);
-  float *z = (float *)(m->arena + PREDICTIONS), *losses = (float *)(m->arena + SAMPLE_LOSS);
+static void forward_rows(void* const* args, int64_t begin, int64_t end) {
+  const struct pock_buffers* m = args[0];
+  const float *x = (const float*)(m->arena + X), *w = (const float*)(m->params + W);
+  const float *b = (const float*)(m->params + B), *scale = (const float*)(m->weights + PARAMS);
+  const int32_t* labels = (const int32_t*)(m->arena + LABELS);
+  float *z = (float*)(m->arena + PREDICTIONS), *losses = (float*)(m->arena + SAMPLE_LOSS);
   for (int64_t i = begin; i < end; ++i) {
     losses[i] = 0;
     for (int c = 0; c < CLASSES; ++c) {
@@ -49,28 +50,28 @@ static void forward_rows(void *const *args, int64_t begin, int64_t end) {
   }
 }
 
-static void infer(const struct pock_buffers *m, const struct pock_threads *threads) {
-  void *args[] = {(void *)m};
+static void infer(const struct pock_buffers* m, const struct pock_threads* threads) {
+  void* args[] = {(void*)m};
   threads->parallel_for(threads->context, forward_rows, args, BATCH);
 }
 
-static void forward(const struct pock_buffers *m, const struct pock_threads *threads) {
+static void forward(const struct pock_buffers* m, const struct pock_threads* threads) {
   infer(m, threads);
-  const float *losses = (const float *)(m->arena + SAMPLE_LOSS);
+  const float* losses = (const float*)(m->arena + SAMPLE_LOSS);
   float sum = 0;
   for (int i = 0; i < BATCH; ++i) sum += losses[i];
-  *(float *)(m->arena + LOSS) = sum / BATCH;
+  *(float*)(m->arena + LOSS) = sum / BATCH;
 #ifdef FAKE_SLOW
   for (volatile int i = 0; i < 3000000; ++i) {
   }
 #endif
 }
 
-static void update_classes(void *const *args, int64_t begin, int64_t end) {
-  const struct pock_buffers *m = args[0];
-  const float *x = (const float *)(m->arena + X), *z = (const float *)(m->arena + PREDICTIONS);
-  const float *scale = (const float *)(m->weights + PARAMS);
-  const int32_t *labels = (const int32_t *)(m->arena + LABELS);
+static void update_classes(void* const* args, int64_t begin, int64_t end) {
+  const struct pock_buffers* m = args[0];
+  const float *x = (const float*)(m->arena + X), *z = (const float*)(m->arena + PREDICTIONS);
+  const float* scale = (const float*)(m->weights + PARAMS);
+  const int32_t* labels = (const int32_t*)(m->arena + LABELS);
   for (int64_t c = begin; c < end; ++c)
     for (int k = 0; k <= FEATURES; ++k) {
       float gradient = 0;
@@ -79,19 +80,19 @@ static void update_classes(void *const *args, int64_t begin, int64_t end) {
         gradient += 2.0f / BATCH * error * (k < FEATURES ? *scale * x[i * FEATURES + k] : 1.0f);
       }
       uint64_t at = k < FEATURES ? W / 4 + (uint64_t)(k * CLASSES + c) : B / 4 + (uint64_t)c;
-      float *momentum = (float *)m->state + at, *parameter = (float *)m->params + at;
+      float *momentum = (float*)m->state + at, *parameter = (float*)m->params + at;
       *momentum = m->scalars[1] * *momentum + gradient;
       *parameter -= m->scalars[0] * *momentum;
     }
 }
 
-static void update(const struct pock_buffers *m, const struct pock_threads *threads) {
-  void *args[] = {(void *)m};
+static void update(const struct pock_buffers* m, const struct pock_threads* threads) {
+  void* args[] = {(void*)m};
   threads->parallel_for(threads->context, update_classes, args, CLASSES);
-  *(float *)(m->params + SEEN) += BATCH;
+  *(float*)(m->params + SEEN) += BATCH;
 }
 
-static void scalars(const double *hypers, double step, float *out) {
+static void scalars(const double* hypers, double step, float* out) {
   (void)step;
   out[0] = (float)hypers[0];
   out[1] = (float)hypers[1];
@@ -110,7 +111,7 @@ static const struct pock_tensor tensors[] = {
 };
 
 static const struct pock_input inputs[] = {
-    {"x", x_dims, X, X, BATCH * FEATURES * 4, 0, POCK_F32, POCK_DATA, 4},
+    {"x", x_dims, X, X, BATCH* FEATURES * 4, 0, POCK_F32, POCK_DATA, 4},
     {"logits", label_dims, LABELS, LABELS, BATCH * 4, CLASSES, POCK_I32, POCK_LABELS, 1},
 };
 
@@ -120,12 +121,36 @@ static const struct pock_hyper hypers[] = {
 };
 
 const struct pock_program pock_program = {
-    .model = "fake.onnx", .model_hash = FAKE_HASH, .optimizer = "sgd", .loss = "squared-error",
-    .scheme = "everything", .compiler = "pock 0.1.0", .target = "x86-64",
-    .tensors = tensors, .inputs = inputs, .hypers = hypers, .weights = (const char *)&weights,
-    .arena_bytes = ARENA, .params_bytes = PARAMS, .state_bytes = STATE, .weights_bytes = sizeof weights,
-    .scalars_count = 2, .loss_offset = LOSS, .predictions_offset = PREDICTIONS, .predictions_count = CLASSES,
-    .sample_loss_offset = FAKE_SAMPLE_LOSS, .seed = 7, .cpu_needs = FAKE_CPU,
-    .tensor_count = 6, .input_count = 2, .hyper_count = 2, .batch = BATCH, .threads = 4, .accuracy = 1,
-    .scalars = scalars, .forward = forward, .update = update, .infer = infer,
+    .model = "fake.onnx",
+    .model_hash = FAKE_HASH,
+    .optimizer = "sgd",
+    .loss = "squared-error",
+    .scheme = "everything",
+    .compiler = "pock 0.1.0",
+    .target = "x86-64",
+    .tensors = tensors,
+    .inputs = inputs,
+    .hypers = hypers,
+    .weights = (const char*)&weights,
+    .arena_bytes = ARENA,
+    .params_bytes = PARAMS,
+    .state_bytes = STATE,
+    .weights_bytes = sizeof weights,
+    .scalars_count = 2,
+    .loss_offset = LOSS,
+    .predictions_offset = PREDICTIONS,
+    .predictions_count = CLASSES,
+    .sample_loss_offset = FAKE_SAMPLE_LOSS,
+    .seed = 7,
+    .cpu_needs = FAKE_CPU,
+    .tensor_count = 6,
+    .input_count = 2,
+    .hyper_count = 2,
+    .batch = BATCH,
+    .threads = 4,
+    .accuracy = 1,
+    .scalars = scalars,
+    .forward = forward,
+    .update = update,
+    .infer = infer,
 };

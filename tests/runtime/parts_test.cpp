@@ -1,4 +1,5 @@
-// The runtime's parsers, number formatting and shuffling, under the address and undefined behaviour sanitizers.
+// The runtime's parsers, number formatting and shuffling, under the address and undefined behaviour
+// sanitizers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,15 +37,16 @@ TEST(Text, FloatsRoundTrip) {
     std::memcpy(&value, &bits, 4);
     std::string text = put([&](pock_text* t) { pock_put_float(t, value); });
     ASSERT_EQ(std::strtof(text.c_str(), nullptr), value) << text;
-    ASSERT_LE(text.size(), 16u);
+    ASSERT_LE(text.size(), 17u);
   }
   EXPECT_EQ(put([](pock_text* t) { pock_put_float(t, 2.3f); }), "2.3");
   EXPECT_EQ(put([](pock_text* t) { pock_put_float(t, -0.0f); }), "-0");
 }
 
 TEST(Text, Doubles) {
-  EXPECT_EQ(put([](pock_text* t) { pock_format(t, "%g|%g|%g|%.3g|%g", 0.01, 100.0, 1e-8, 1234.567, -1.5e30); }),
-            "0.01|100|1e-8|1230|-1.5e30");
+  EXPECT_EQ(
+      put([](pock_text* t) { pock_format(t, "%g|%g|%g|%.3g|%g", 0.01, 100.0, 1e-8, 1234.567, -1.5e30); }),
+      "0.01|100|1e-8|1230|-1.5e30");
   std::mt19937_64 random(2);
   for (int i = 0; i < 100000; ++i) {
     uint64_t bits = random();
@@ -56,7 +58,8 @@ TEST(Text, Doubles) {
     double got;
     ASSERT_NE(pock_parse_number(text, &got), nullptr);
     ASSERT_TRUE(got == value || got == std::nextafter(value, got)) << text;
-    std::snprintf(text, sizeof text, "%.*ge%d", int(random() % 15) + 1, double(random() % 1000000007) / 997, int(random() % 17) - 8);
+    std::snprintf(text, sizeof text, "%.*ge%d", int(random() % 15) + 1, double(random() % 1000000007) / 997,
+                  int(random() % 17) - 8);
     ASSERT_NE(pock_parse_number(text, &got), nullptr);
     ASSERT_EQ(got, std::strtod(text, nullptr)) << text;
   }
@@ -83,20 +86,37 @@ TEST(Shuffle, IsAPermutation) {
         seen[to] = true;
         in_place += to == i;
       }
-      if (n > 100) EXPECT_LT(in_place, 12u);
+      EXPECT_LT(in_place, n > 100 ? 12u : 9u);
     }
-  pock_shuffle a = pock_shuffle_for(60000, 42, 0), b = pock_shuffle_for(60000, 42, 1), c = pock_shuffle_for(60000, 43, 0);
+  pock_shuffle a = pock_shuffle_for(60000, 42, 0), b = pock_shuffle_for(60000, 42, 1),
+               c = pock_shuffle_for(60000, 43, 0);
   int same = 0;
   for (uint64_t i = 0; i < 1000; ++i)
     same += pock_shuffled(&a, i) == pock_shuffled(&b, i) || pock_shuffled(&a, i) == pock_shuffled(&c, i);
   EXPECT_LT(same, 5);
 }
 
+TEST(ThreadsNone, RunsTheLoopAtOnce) {
+  EXPECT_EQ(pock_start_pool(2), nullptr);
+  int64_t seen[2] = {-1, -1};
+  void* args[] = {seen};
+  auto note = [](void* const* a, int64_t begin, int64_t end) {
+    static_cast<int64_t*>(a[0])[0] = begin;
+    static_cast<int64_t*>(a[0])[1] = end;
+  };
+  pock_parallel_for(pock_start_pool(1), note, args, 0);
+  EXPECT_EQ(seen[0], -1);
+  pock_parallel_for(pock_start_pool(1), note, args, 5);
+  EXPECT_EQ(seen[0], 0);
+  EXPECT_EQ(seen[1], 5);
+}
+
 TEST(Crc, IsTheUsualOne) {
   EXPECT_EQ(pock_crc32(0, reinterpret_cast<const uint8_t*>("123456789"), 9), 0xCBF43926u);
 }
 
-// Cuts, flips and overwrites; the result lies in a block of exactly its size, so that any step outside is caught.
+// Cuts, flips and overwrites; the result lies in a block of exactly its size, so that any step outside is
+// caught.
 std::vector<uint8_t> damaged(const std::string& good, std::mt19937& random) {
   std::vector<uint8_t> bytes(good.begin(), good.end());
   int kind = random() % 4;

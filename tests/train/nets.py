@@ -59,7 +59,9 @@ class Lifted(nn.BatchNorm2d):
     """A batch norm in front of relu6 whose shift starts well inside (0, 6): both sides clip, but few values stand so near
     a bound that another order of a sum decides them differently. (50 steps with momentum blow such a decision up.)"""
 
-    shift = (1.4, 4.6)
+    def __init__(self, channels, low=1.4, high=4.6):
+        super().__init__(channels)
+        self.shift = (low, high)
 
 
 class InvertedResidual(nn.Module):
@@ -94,7 +96,7 @@ class Mobile(nn.Module):
             InvertedResidual(8, 12, 2, 3),    # 24 channels inside
             InvertedResidual(12, 12, 1, 3),   # 36 channels inside, a join
             InvertedResidual(12, 18, 2, 3))
-        self.head, self.bn_head = nn.Conv2d(18, 44, 1, bias=False), Lifted(44)
+        self.head, self.bn_head = nn.Conv2d(18, 44, 1, bias=False), Lifted(44, 1.4, 2.0)
         self.classifier = nn.Linear(44, 10)
 
     def forward(self, x):
@@ -135,8 +137,8 @@ class Case:
 CASES = {
     "mlp": Case(Mlp, "adam:lr=0.001", (20,), 10, 16, np.int64, 14),
     "lenet": Case(LeNet, "sgd:lr=0.05", (1, 28, 28), 10, 8, np.uint8, 17),
-    "bn_cnn": Case(BnCnn, "momentum:lr=0.002,momentum=0.9", (3, 19, 17), 7, 8, np.int32, 13),
-    "mobile": Case(Mobile, "momentum:lr=0.008,momentum=0.9,weight_decay=0.001", (3, 32, 32), 10, 8, np.int64, 15),
+    "bn_cnn": Case(BnCnn, "sgd:lr=0.002,momentum=0.9", (3, 19, 17), 7, 8, np.int32, 13),
+    "mobile": Case(Mobile, "sgd:lr=0.006,momentum=0.9,weight_decay=0.001", (3, 32, 32), 10, 8, np.int64, 15),
     "twice": Case(Twice, "sgd:lr=0.1", (2, 11, 13), 5, 8, np.int64, 16),
 }
 

@@ -3,8 +3,8 @@
 //   auto bitcode = pock::runtime_bitcode("x86_64-linux");   // empty when there is none of that name
 //   auto module = llvm::parseBitcodeFile({bitcode, "runtime"}, context);
 //
-// It defines _start and expects `pock_program` (runtime/pock.h). The memory functions a compiler may call on its
-// own (memcpy and friends) are among it, so nothing else has to be linked.
+// It defines _start and expects `pock_program` (runtime/pock.h). The memory functions a compiler may call on
+// its own (memcpy and friends) are among it, so nothing else has to be linked.
 #pragma once
 
 #include <string_view>

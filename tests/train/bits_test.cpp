@@ -1,0 +1,173 @@
+// What must not change a bit: schedules, threads, passes that preserve the arithmetic, an arena full of NaN, stopping and
+// resuming; and the interpreter, which reads the same graphs.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "pock/frontends/import.h"
+#include "pock/ops/evaluate.h"
+#include "pock/passes/passes.h"
+#include "train/net.h"
+
+namespace pock::test {
+namespace {
+
+constexpr int kSteps = 6;
+
+const Trained& reference(const std::string& name) {
+  static std::map<std::string, Trained> all;
+  auto it = all.find(name);
+  if (it == all.end()) it = all.emplace(name, train(Net(name), kSteps, {}, {"--threads", "1"})).first;
+  return it->second;
+}
+
+void expect_same(const Trained& a, const Trained& b) {
+  ASSERT_FALSE(a.bytes.empty());
+  EXPECT_EQ(a.losses, b.losses);
+  ASSERT_EQ(a.checkpoint.tensors.size(), b.checkpoint.tensors.size());
+  for (const auto& [name, array] : a.checkpoint.tensors)
+    EXPECT_TRUE(array.bytes == b.checkpoint.tensors.at(name).bytes) << name << " differs";
+}
+
+// The scalars of a step, computed in double as the emitted program does.
+void set_scalars(const Graph& g, const ScalarFormulas& formulas, int step, Memory* memory) {
+  size_t count = formulas.hypers.size();
+  std::vector<double> hypers = formulas.values;
+  for (size_t i = 0; i < count; ++i) hypers.push_back(std::pow(formulas.values[i], step));
+  hypers.push_back(step);
+  for (const auto& [name, formula] : formulas.formulas) {
+    loop::KernelBuilder k("scalar");
+    k.arg("hypers", formulas.buffer->type, loop::Space::in);
+    loop::BufferRef out = k.arg("out", {DType::f64, {}}, loop::Space::out);
+    k.store(out, {}, formula);
+    double value = 0;
+    loop::Kernel kernel = k.take();
+    kernel.args[0] = formulas.buffer;
+    loop::interpret(kernel, {hypers.data(), &value});
+    if (const Value* v = g.find(name)) memory->set(v, std::vector<double>{value});
+  }
+}
+
+class Bits : public testing::TestWithParam<std::string> {};
+std::string name_of(const testing::TestParamInfo<std::string>& info) { return info.param; }
+
+TEST_P(Bits, Threads) {
+  Net net(GetParam());
+  for (const char* threads : {"2", "3"}) expect_same(reference(net.name), train(net, kSteps, {}, {"--threads", threads}));
+}
+
+TEST_P(Bits, Unscheduled) {
+  Net net(GetParam());
+  expect_same(reference(net.name), train(net, kSteps, {"--no-schedule"}, {"--threads", "1"}));
+}
+
+TEST_P(Bits, OtherProcessor) {
+  Net net(GetParam());
+  expect_same(reference(net.name), train(net, kSteps, {"--cpu", "x86-64-v3"}, {"--threads", "1"}));
+}
+
+TEST_P(Bits, PoisonedArena) {
+  Net net(GetParam());
+  expect_same(reference(net.name), train(net, kSteps, {}, {"--threads", "2", "--poison-arena"}));
+}
+
+TEST_P(Bits, StoppedAndResumed) {
+  Net net(GetParam());
+  TempDir dir;
+  compile(net, dir);
+  Trained first = run_trainer(net, dir, kSteps / 2);
+  Trained second = run_trainer(net, dir, kSteps, {"--resume", dir / "checkpoint"});
+  ASSERT_EQ(second.losses.size(), static_cast<size_t>(kSteps - kSteps / 2));
+  first.losses.insert(first.losses.end(), second.losses.begin(), second.losses.end());
+  second.losses = first.losses;
+  expect_same(reference(net.name), second);
+}
+
+TEST_P(Bits, TwoCompilationsGiveTheSameFile) {
+  Net net(GetParam());
+  TempDir a, b;
+  compile(net, a);
+  compile(net, b);
+  EXPECT_TRUE(read_file(a / "trainer") == read_file(b / "trainer"));
+}
+
+// The interpreter runs the graph that `pockc compile --emit graph` writes, kernels unscheduled.
+TEST_P(Bits, Interpreter) {
+  Net net(GetParam());
+  PassOptions options;
+  options.loss = "cross-entropy";
+  options.optimizer = parse_optimizer(net.optimizer);
+  std::unique_ptr<Graph> g = import_onnx(net.folder + "/model.onnx", {net.batch, {}});
+  run_passes(*g, training_pipeline(), options);
+  Memory memory = initial_memory(*g);
+  Array data = read_npy(net.folder + "/data.npy"), labels = read_npy(net.folder + "/labels.npy");
+  std::vector<double> x = data.numbers(), y = labels.numbers();
+  ScalarFormulas formulas = scalar_formulas(options.optimizer);
+  size_t sample = x.size() / data.dims[0];
+  const int steps = 3;
+  Trained want = train(net, steps, {}, {"--threads", "1"});
+  ASSERT_EQ(want.losses.size(), static_cast<size_t>(steps));
+  for (int step = 1; step <= steps; ++step) {
+    size_t first = static_cast<size_t>(step - 1) * net.batch;
+    for (const Value* v : g->inputs()) {
+      bool label = v->name == "labels";
+      const std::vector<double>& all = label ? y : x;
+      size_t size = label ? 1 : sample;
+      memory.set(v, std::vector<double>(all.begin() + first * size, all.begin() + (first + net.batch) * size));
+    }
+    set_scalars(*g, formulas, step, &memory);
+    evaluate(*g, memory);
+    EXPECT_EQ(memory.read(g->outputs()[0])[0], want.losses[step - 1]) << "step " << step;
+  }
+  for (const Value* p : g->params()) {
+    if (p->kind == ValueKind::param && !p->trained) continue;
+    std::string name = p->kind == ValueKind::optimizer ? "optimizer/" + p->slot + "/" + p->owner->name : p->name;
+    ASSERT_TRUE(want.checkpoint.tensors.count(name)) << name;
+    EXPECT_EQ(memory.read(p), want.checkpoint.tensors.at(name).numbers()) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Nets, Bits, testing::ValuesIn(kNets), name_of);
+
+// Every --no-NAME: the same bits for every net, and a different graph, kernels or plan for at least one.
+class Switch : public testing::TestWithParam<std::string> {};
+
+std::vector<std::string> switches() {
+  std::vector<std::string> names;
+  for (const Pass& p : training_pipeline())
+    if (p.optional) names.push_back(p.name);
+  for (const char* name : {"schedule", "share_kernels", "update_in_place"}) names.push_back(name);
+  return names;
+}
+
+// Kernels, plan, and the graph after every pass but `name`: what one pass drops a later one might have dropped too.
+std::string shape_of(const Net& net, const std::string& name, const std::vector<std::string>& flags) {
+  TempDir dir;
+  std::vector<std::string> more = flags;
+  more.insert(more.end(), {"--emit", "loops", "--report", dir / "report"});
+  for (const Pass& p : training_pipeline())
+    if (p.name != name) more.insert(more.end(), {"--print-after", p.name});
+  Ran ran = run(net.compile_command(dir / "loops", more));
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  auto report = nlohmann::json::parse(read_file(dir / "report"));
+  for (const char* timing : {"seconds", "passes", "inference_passes"}) report.erase(timing);
+  return ran.err + read_file(dir / "loops") + report.dump();
+}
+
+TEST_P(Switch, KeepsEveryBitAndDoesSomething) {
+  std::string flag = "--no-" + GetParam();
+  int changed = 0;
+  for (const std::string& name : kNets) {
+    Net net(name);
+    expect_same(reference(name), train(net, kSteps, {flag}, {"--threads", "1"}));
+    changed += shape_of(net, GetParam(), {}) != shape_of(net, GetParam(), {flag});
+  }
+  EXPECT_GT(changed, 0) << flag << " changes nothing";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Switch, testing::ValuesIn(switches()), name_of);
+
+}  // namespace
+}  // namespace pock::test

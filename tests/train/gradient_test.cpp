@@ -1,0 +1,73 @@
+// Whole nets: the gradient of every parameter against central differences, in double. The derivative along a random
+// direction is compared, one parameter at a time.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "pock/frontends/import.h"
+#include "pock/ops/evaluate.h"
+#include "pock/ops/op.h"
+#include "pock/passes/passes.h"
+#include "train/net.h"
+
+namespace pock::test {
+namespace {
+
+class NetGradient : public testing::TestWithParam<std::string> {};
+
+TEST_P(NetGradient, AgreesWithDifferences) {
+  Net net(GetParam());
+  const int64_t batch = 3;
+  PassOptions options;
+  options.loss = "cross-entropy";
+  std::unique_ptr<Graph> g = import_onnx(net.folder + "/model.onnx", {batch, {}});
+  for (PassFn pass : {attach_loss, select, norms, expand_without_gradient, autodiff}) pass(*g, options);
+  // Statistics must not move between evaluations.
+  for (Node* n : g->nodes())
+    if (n->op->has_effect()) g->erase(n);
+
+  std::mt19937 random(3);
+  std::normal_distribution<double> normal;
+  Memory memory = initial_memory(*g, loop::Precision::f64);
+  for (const Value* v : g->inputs()) {
+    std::vector<double> data(v->type.elements());
+    for (size_t i = 0; i < data.size(); ++i) data[i] = v->name == "labels" ? static_cast<double>(i % 3) : normal(random);
+    memory.set(v, data);
+  }
+  evaluate(*g, memory);
+  int checked = 0;
+  for (const Value* p : g->params()) {
+    if (!p->trained) continue;
+    const Value* gradient = nullptr;
+    for (size_t i = 1; i < g->outputs().size(); ++i)
+      if (g->output_name(i) == gradient_output_name(*p)) gradient = g->outputs()[i];
+    ASSERT_NE(gradient, nullptr) << p->name;
+    std::vector<double> analytic = memory.read(gradient), start = memory.read(p), direction(start.size());
+    double want = 0, size = 0;
+    for (size_t i = 0; i < start.size(); ++i) {
+      direction[i] = normal(random);
+      want += direction[i] * analytic[i];
+      size += direction[i] * direction[i] * analytic[i] * analytic[i];
+    }
+    const double h = 1e-6;
+    double loss[2];
+    for (int side : {0, 1}) {
+      Memory moved = memory;
+      std::vector<double> values = start;
+      for (size_t i = 0; i < values.size(); ++i) values[i] += (side ? -h : h) * direction[i];
+      moved.set(p, values);
+      evaluate(*g, moved);
+      loss[side] = moved.read(g->outputs()[0])[0];
+    }
+    double got = (loss[0] - loss[1]) / (2 * h);
+    EXPECT_NEAR(got, want, 1e-5 * std::sqrt(size) + 1e-8) << net.name << ": " << p->name;
+    ++checked;
+  }
+  EXPECT_GT(checked, 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Nets, NetGradient, testing::ValuesIn(kNets), [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace pock::test

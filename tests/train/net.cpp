@@ -1,0 +1,65 @@
+#include "train/net.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace pock::test {
+
+const std::vector<std::string> kNets = {"mlp", "lenet", "bn_cnn", "mobile", "twice"};
+
+Net::Net(const std::string& name) : name(name), folder(std::string(POCK_SOURCE_DIR) + "/tests/train/" + name) {
+  auto curve = nlohmann::json::parse(read_file(folder + "/curve.json"));
+  optimizer = curve["optimizer"];
+  batch = curve["batch"];
+  steps = curve["steps"];
+  loss64 = curve["loss64"].get<std::vector<double>>();
+  loss32 = curve["loss32"].get<std::vector<double>>();
+  zero_gradient = curve["zero_gradient"].get<std::vector<std::string>>();
+}
+
+std::vector<std::string> Net::compile_command(const std::string& out, const std::vector<std::string>& more) const {
+  std::vector<std::string> argv = {POCKC, "compile", folder + "/model.onnx", "-o", out, "--batch", std::to_string(batch),
+                                   "--loss", "cross-entropy", "--optimizer", optimizer};
+  argv.insert(argv.end(), more.begin(), more.end());
+  return argv;
+}
+
+std::vector<std::string> Net::train_command(const std::string& trainer, int steps, const std::string& checkpoint,
+                                            const std::vector<std::string>& more) const {
+  std::vector<std::string> argv = {trainer, "train", "--data", folder + "/data.npy", "--labels", folder + "/labels.npy",
+                                   "--steps", std::to_string(steps), "--no-shuffle", "--log", "json",
+                                   "--checkpoint", checkpoint};
+  argv.insert(argv.end(), more.begin(), more.end());
+  return argv;
+}
+
+void compile(const Net& net, const TempDir& dir, const std::vector<std::string>& flags) {
+  Ran ran = run(net.compile_command(dir / "trainer", flags));
+  ASSERT_EQ(ran.status, 0) << ran.err;
+}
+
+Trained run_trainer(const Net& net, const TempDir& dir, int steps, const std::vector<std::string>& flags) {
+  Trained trained;
+  Ran ran = run(net.train_command(dir / "trainer", steps, dir / "checkpoint", flags));
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  std::istringstream lines(ran.out);
+  for (std::string line; std::getline(lines, line);) {
+    auto object = nlohmann::json::parse(line);
+    if (object.contains("loss") && !object.contains("eval")) trained.losses.push_back(object["loss"]);
+  }
+  if (ran.status == 0) trained.checkpoint = read_safetensors(dir / "checkpoint");
+  for (const auto& [name, array] : trained.checkpoint.tensors) trained.bytes += name + array.bytes;
+  return trained;
+}
+
+Trained train(const Net& net, int steps, const std::vector<std::string>& compile_flags,
+              const std::vector<std::string>& train_flags) {
+  TempDir dir;
+  compile(net, dir, compile_flags);
+  if (testing::Test::HasFatalFailure()) return {};
+  return run_trainer(net, dir, steps, train_flags);
+}
+
+}  // namespace pock::test
