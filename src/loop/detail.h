@@ -16,6 +16,8 @@ struct OpRow {
   bool infix = false;
 };
 const OpRow& row(ScalarOp);
+// Whether the operation takes operands of these types and gives `type`.
+bool operands_fit(ScalarOp, const std::vector<Expr>& args, DType type);
 
 // Structural equality; variables and buffers are compared by identity.
 bool same(const Expr&, const Expr&);

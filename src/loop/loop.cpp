@@ -314,12 +314,15 @@ Expr binary(Op op, Expr a, Expr b) {
 }
 
 Expr unary(Op op, Expr a) {
-  POCK_CHECK(a, "{} of an empty expression", row(op).name);
+  POCK_CHECK(a.get(), "{} of an empty expression", row(op).name);
   DType type = a->type;
   return make(op, {std::move(a)}, type);
 }
 
-// What the operands of each operation must be.
+}  // namespace
+
+const OpRow& row(Op op) { return kRows[static_cast<int>(op)]; }
+
 bool operands_fit(Op op, const std::vector<Expr>& args, DType type) {
   auto all = [&](DType t) {
     for (const Expr& a : args)
@@ -371,10 +374,6 @@ bool operands_fit(Op op, const std::vector<Expr>& args, DType type) {
       return false;
   }
 }
-
-}  // namespace
-
-const OpRow& row(Op op) { return kRows[static_cast<int>(op)]; }
 
 const char* to_string(Space s) {
   constexpr const char* kNames[] = {"in", "out", "inout", "workspace", "reg", "shared"};
@@ -451,12 +450,12 @@ Expr from_linear(Linear sum) {
       result = Expr(constant);
       constant = 0;
     }
-    if (!result)
+    if (!result.get())
       result = n == -1 ? node(Op::neg, {atom}, DType::i64) : times(atom, n);
     else
       result = node(n > 0 ? Op::add : Op::sub, {result, times(atom, std::abs(n))}, DType::i64);
   }
-  if (!result) return Expr(constant);
+  if (!result.get()) return Expr(constant);
   if (constant)
     result = node(constant > 0 ? Op::add : Op::sub, {result, Expr(std::abs(constant))}, DType::i64);
   return result;
@@ -517,7 +516,8 @@ Expr var(const VarRef& v) {
 Expr load(const BufferRef& buffer, std::vector<Expr> index) {
   POCK_CHECK(static_cast<int>(index.size()) == buffer->type.rank(), "{} indices for {}: {}", index.size(),
              buffer->name, to_string(buffer->type));
-  for (const Expr& i : index) POCK_CHECK(i.get() && i->type == DType::i64, "index of {} is not i64", buffer->name);
+  for (const Expr& i : index)
+    POCK_CHECK(i.get() && i->type == DType::i64, "index of {} is not i64", buffer->name);
   auto n = std::make_shared<ExprNode>();
   n->op = Op::load;
   n->type = buffer->type.dtype;
@@ -529,7 +529,7 @@ Expr load(const BufferRef& buffer, std::vector<Expr> index) {
 Expr make(Op op, std::vector<Expr> args, DType type) {
   POCK_CHECK(row(op).arity == static_cast<int>(args.size()) && op > Op::load, "{} with {} operands",
              row(op).name, args.size());
-  for (const Expr& a : args) POCK_CHECK(a, "{} of an empty expression", row(op).name);
+  for (const Expr& a : args) POCK_CHECK(a.get(), "{} of an empty expression", row(op).name);
   std::string types;
   if (!operands_fit(op, args, type)) {
     for (const Expr& a : args) types += std::string(types.empty() ? "" : ", ") + to_string(a->type);

@@ -67,6 +67,7 @@ enum class ScalarOp : uint8_t {
 struct ExprNode;
 
 // A scalar expression: an immutable tree that may share parts. Operators fold constants and simplify index arithmetic.
+// `!e` and `e && f` build expressions: an empty Expr is told by e.get().
 class Expr {
  public:
   Expr() = default;

@@ -1,0 +1,225 @@
+// The rules of loop.h, and what a kernel costs.
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "detail.h"
+#include "pock/loop/loop.h"
+#include "pock/support/diag.h"
+
+namespace pock::loop {
+namespace {
+
+using Op = ScalarOp;
+
+class Verifier {
+ public:
+  explicit Verifier(const Kernel& k) : kernel_(k) {
+    for (const BufferRef& b : k.args) {
+      POCK_CHECK(b->space < Space::reg, "kernel {}: argument {} in space {}", k.name, b->name,
+                 to_string(b->space));
+      buffers_.insert(b.get());
+    }
+  }
+
+  void body(const std::vector<Stmt>& stmts) {
+    std::vector<const Buffer*> declared;
+    for (const Stmt& s : stmts) {
+      if (s.kind == StmtKind::reg) declared.push_back(s.buffer.get());
+      stmt(s);
+    }
+    for (const Buffer* b : declared) buffers_.erase(b);
+  }
+
+ private:
+  void stmt(const Stmt& s) {
+    switch (s.kind) {
+      case StmtKind::loop:
+        return loop(s);
+      case StmtKind::when:
+        POCK_CHECK(s.value->type == DType::mask, "kernel {}: condition of type {}", kernel_.name,
+                   to_string(s.value->type));
+        expr(s.value);
+        nested(s);
+        break;
+      case StmtKind::store:
+        POCK_CHECK(buffers_.count(s.buffer.get()), "kernel {}: {} is not in scope", kernel_.name,
+                   s.buffer->name);
+        POCK_CHECK(s.buffer->space != Space::in, "kernel {}: a store to the input {}", kernel_.name,
+                   s.buffer->name);
+        POCK_CHECK(static_cast<int>(s.index.size()) == s.buffer->type.rank() &&
+                       s.value->type == s.buffer->type.dtype,
+                   "kernel {}: a store to {}: {}", kernel_.name, s.buffer->name, to_string(s.buffer->type));
+        for (const Expr& i : s.index) index(i);
+        expr(s.value);
+        break;
+      case StmtKind::reg:
+        POCK_CHECK(s.buffer->space >= Space::reg, "kernel {}: {} declared in space {}", kernel_.name,
+                   s.buffer->name, to_string(s.buffer->space));
+        POCK_CHECK(buffers_.insert(s.buffer.get()).second, "kernel {}: {} declared twice", kernel_.name,
+                   s.buffer->name);
+        break;
+      case StmtKind::barrier:
+        break;
+    }
+  }
+
+  void loop(const Stmt& s) {
+    index(s.lo);
+    index(s.hi);
+    const std::string& name = s.var->name;
+    POCK_CHECK(s.step > 0, "kernel {}: loop {} has step {}", kernel_.name, name, s.step);
+    if (s.mode == LoopMode::parallel)
+      POCK_CHECK(s.independent && depth_ == 0, "kernel {}: parallel loop {} is not an outermost `each`",
+                 kernel_.name, name);
+    if (s.mode == LoopMode::unroll)
+      POCK_CHECK(is_constant(s.lo) && is_constant(s.hi),
+                 "kernel {}: unrolled loop {} without constant bounds", kernel_.name, name);
+    if (s.mode == LoopMode::vector)
+      POCK_CHECK(s.independent && is_constant(s.lo, 0) && is_constant(s.hi) && s.hi->integer > 0 &&
+                     s.step == 1 && !lane_,
+                 "kernel {}: vector loop {} is not an innermost `each` over 0..W", kernel_.name, name);
+    POCK_CHECK(vars_.insert(s.var.get()).second, "kernel {}: loop {} inside itself", kernel_.name, name);
+    const Var* outer = lane_;
+    if (s.mode == LoopMode::vector) lane_ = s.var.get();
+    nested(s);
+    lane_ = outer;
+    vars_.erase(s.var.get());
+  }
+
+  void nested(const Stmt& s) {
+    ++depth_;
+    if (s.kind == StmtKind::loop && lane_ && s.var.get() != lane_)
+      for (const Expr& bound : {s.lo, s.hi})
+        POCK_CHECK(!uses(bound, lane_), "kernel {}: bounds of {} differ between the lanes of {}",
+                   kernel_.name, s.var->name, lane_->name);
+    body(s.body);
+    --depth_;
+  }
+
+  static bool uses(const Expr& e, const Var* v) {
+    if (e->var.get() == v) return true;
+    return std::any_of(e->args.begin(), e->args.end(), [&](const Expr& a) { return uses(a, v); });
+  }
+
+  void index(const Expr& e) {
+    POCK_CHECK(e.get() && e->type == DType::i64, "kernel {}: an index or bound that is not i64", kernel_.name);
+    expr(e);
+  }
+
+  void expr(const Expr& e) {
+    std::unordered_set<const ExprNode*> seen;
+    visit(e, seen);
+  }
+
+  void visit(const Expr& e, std::unordered_set<const ExprNode*>& seen) {
+    if (!seen.insert(e.get()).second) return;
+    if (e->op == Op::var)
+      POCK_CHECK(vars_.count(e->var.get()), "kernel {}: variable {} is not in scope", kernel_.name,
+                 e->var->name);
+    if (e->op == Op::load) {
+      POCK_CHECK(buffers_.count(e->buffer.get()), "kernel {}: {} is not in scope", kernel_.name,
+                 e->buffer->name);
+      POCK_CHECK(static_cast<int>(e->args.size()) == e->buffer->type.rank(), "kernel {}: indices of {}",
+                 kernel_.name, e->buffer->name);
+    }
+    for (const Expr& a : e->args) visit(a, seen);
+  }
+
+  const Kernel& kernel_;
+  std::unordered_set<const Buffer*> buffers_;
+  std::unordered_set<const Var*> vars_;
+  const Var* lane_ = nullptr;
+  int depth_ = 0;
+};
+
+// Counts by running the loops, but a loop whose variable decides no bound or condition inside runs once.
+class Counter {
+ public:
+  int64_t body(const std::vector<Stmt>& stmts) {
+    int64_t flop = 0;
+    for (const Stmt& s : stmts) flop += stmt(s);
+    return flop;
+  }
+
+ private:
+  int64_t stmt(const Stmt& s) {
+    if (s.kind == StmtKind::store) {
+      std::unordered_set<const ExprNode*> seen;
+      return operations(s.value, seen);
+    }
+    if (s.kind == StmtKind::when) {
+      int64_t condition = 1;
+      return !value(s.value, &condition) || condition ? body(s.body) : 0;
+    }
+    if (s.kind != StmtKind::loop) return 0;
+    int64_t lo, hi;
+    if (!value(s.lo, &lo) || !value(s.hi, &hi) || lo >= hi) return 0;
+    int64_t trips = (hi - lo + s.step - 1) / s.step;
+    int64_t& v = values_[s.var.get()];
+    if (!decides(s.body, s.var.get())) {
+      v = lo;
+      return trips * body(s.body);
+    }
+    int64_t flop = 0;
+    for (int64_t i = lo; i < hi; i += s.step) {
+      values_[s.var.get()] = i;
+      flop += body(s.body);
+    }
+    return flop;
+  }
+
+  static bool uses(const Expr& e, const Var* v) {
+    if (e->var.get() == v) return true;
+    return std::any_of(e->args.begin(), e->args.end(), [&](const Expr& a) { return uses(a, v); });
+  }
+
+  bool decides(const std::vector<Stmt>& stmts, const Var* v) {
+    return std::any_of(stmts.begin(), stmts.end(), [&](const Stmt& s) {
+      if (s.kind == StmtKind::loop && (uses(s.lo, v) || uses(s.hi, v))) return true;
+      if (s.kind == StmtKind::when && uses(s.value, v)) return true;
+      return decides(s.body, v);
+    });
+  }
+
+  // False where the value depends on data.
+  bool value(const Expr& e, int64_t* out) {
+    if (is_float(e->type) || e->op == Op::load) return false;
+    if (e->op == Op::constant) return *out = e->integer, true;
+    if (e->op == Op::var) return *out = values_[e->var.get()], true;
+    std::vector<Expr> args;
+    for (const Expr& a : e->args) {
+      int64_t v;
+      if (!value(a, &v)) return false;
+      args.push_back(int_lit(v, a->type));
+    }
+    Expr folded = make(e->op, std::move(args), e->type);
+    if (folded->op != Op::constant) return false;
+    *out = folded->integer;
+    return true;
+  }
+
+  static int64_t operations(const Expr& e, std::unordered_set<const ExprNode*>& seen) {
+    if (!seen.insert(e.get()).second) return 0;
+    int64_t n = 0;
+    if (is_float(e->type) && e->op >= Op::add && e->op <= Op::erf) n = e->op == Op::fma ? 2 : 1;
+    for (const Expr& a : e->args) n += operations(a, seen);
+    return n;
+  }
+
+  std::unordered_map<const Var*, int64_t> values_;
+};
+
+}  // namespace
+
+void verify(const Kernel& k) { Verifier(k).body(k.body); }
+
+Cost cost(const Kernel& k) {
+  Cost c;
+  c.flop = Counter().body(k.body);
+  for (const BufferRef& b : k.args)
+    if (b->space != Space::workspace) c.bytes += b->type.bytes() * (b->space == Space::inout ? 2 : 1);
+  return c;
+}
+
+}  // namespace pock::loop
