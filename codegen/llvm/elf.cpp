@@ -17,7 +17,7 @@ void append(std::string& out, const T& record) {
 std::string data_object(const std::string& bytes, const std::string& symbol, uint16_t machine) {
   constexpr uint64_t kPage = 4096;
   // Sections: none, the bytes, symbols, symbol names, section names, and a mark that no stack is executable.
-  constexpr char kText[] = "\0.rodata.weights\0.symtab\0.strtab\0.shstrtab\0.note.GNU-stack";
+  static constexpr char kText[] = "\0.rodata.weights\0.symtab\0.strtab\0.shstrtab\0.note.GNU-stack";
   constexpr std::string_view kNames(kText, sizeof kText);
   auto name = [&](const char* text) { return static_cast<uint32_t>(kNames.find(text)); };
   const std::string strings = '\0' + symbol + '\0';

@@ -1,7 +1,6 @@
 #include "llvm/emit_program.h"
 
 #include <llvm/IR/IRBuilder.h>
-#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
 
 #include <cstddef>

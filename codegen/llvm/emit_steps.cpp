@@ -10,6 +10,7 @@
 #include "llvm/emit_expr.h"
 #include "llvm/machine.h"
 #include "place.h"
+#include "pock/ops/op.h"
 #include "pock/support/diag.h"
 
 namespace pock {

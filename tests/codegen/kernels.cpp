@@ -124,8 +124,10 @@ TEST(Kernels, PaddedCopy) {
   KernelBuilder k("pad");
   auto x = k.arg("x", {DType::f32, {21}}, Space::in);
   auto y = k.arg("y", {DType::f32, {32}}, Space::out);
-  k.each("i", 32,
-         [&](Expr i) { k.store(y, {i}, select(Expr(4) <= i && i < Expr(25), load(x, {i - 4}), lit(0))); });
+  k.each("i", 32, [&](Expr i) {
+    k.store(y, {i}, lit(0));
+    k.when(Expr(4) <= i && i < Expr(25), [&] { k.store(y, {i}, load(x, {i - 4})); });
+  });
   auto kernel = k.take();
   for (const Target& t : test_targets()) expect_same(kernel, t);
   expect_same_scheduled(kernel, "split(i,16) vectorize(i.i)");
