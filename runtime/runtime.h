@@ -103,8 +103,9 @@ struct pock_dataset {
   uint64_t samples;
 };
 // Maps and checks one file for each input; appends every problem to `report` and is false if there was one.
-bool pock_open_dataset(const struct pock_program* program, const char* const* paths, struct pock_dataset* set,
-                       struct pock_text* report);
+// The files came from --data and --labels, with `prefix` ("" or "eval-") in their names.
+bool pock_open_dataset(const struct pock_program* program, const char* const* paths, const char* prefix,
+                       struct pock_dataset* set, struct pock_text* report);
 // Copies one sample of every source into row `row` of the batch.
 void pock_gather(const struct pock_dataset* set, uint64_t sample, uint32_t row, char* arena, bool infer);
 // Copies floats; denormals become zero.

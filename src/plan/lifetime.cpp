@@ -73,7 +73,8 @@ std::vector<Block> find_blocks(const Graph& g, const PlanOptions& options) {
     int here = at.at(n);
     for (const Value* v : n->results())
       if (!storage_source(v) && !(options.updates_in_place && update_target(g, v))) add_value(v, here);
-    int64_t workspace = options.workspace ? round_up(options.workspace(*n)) : 0;
+    bool has_kernel = !n->op->is_view() && !n->op->has_effect();
+    int64_t workspace = options.workspace && has_kernel ? round_up(options.workspace(*n)) : 0;
     if (workspace > 0) blocks.push_back({.node = n, .bytes = workspace, .first = here, .last = here});
   }
   return blocks;

@@ -369,6 +369,23 @@ TEST_F(Trainer, LossThatIsNoNumberStops) {
   EXPECT_EQ(read_file(dir_ / "c"), before);
 }
 
+TEST_F(Trainer, DenormalsAreZeroOnEveryThread) {
+  std::string wanted = train({"--epochs", "3", "--log", "json", "--checkpoint", "c"}).out;
+  for (const char* threads : {"1", "4"}) {
+    Result r = train({"--epochs", "3", "--log", "json", "--threads", threads}, "denormal_trainer");
+    ASSERT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(r.out, wanted);
+  }
+}
+
+TEST_F(Trainer, LogThatCannotBeWrittenStops) {
+  fs::create_symlink("/dev/full", dir_ / "out");
+  int status = 0;
+  waitpid(start({"train", "--data", "x.npy", "--labels", "y.npy", "--log", "json"}), &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_NE(read_file(dir_ / "err").find("the log cannot be written: no space left"), std::string::npos);
+}
+
 TEST_F(Trainer, SignalsFinishTheStepAndSave) {
   for (auto [number, status] : {std::pair{SIGTERM, 143}, {SIGINT, 130}}) {
     pid_t child = start({"train", "--data", "x.npy", "--labels", "y.npy", "--epochs", "1000000", "--log",
