@@ -261,6 +261,7 @@ static void show_progress(const struct trainer* t) {
 static bool one_step(struct trainer* t, const struct pock_shuffle* shuffle) {
   const struct pock_program* p = t->program;
   double start = pock_seconds();
+  if (t->options.poison_arena) memset(t->memory.arena, 0xff, p->arena_bytes);
   for (uint32_t row = 0; row < p->batch; ++row) {
     uint64_t sample = t->progress.position + row;
     pock_gather(&t->train, t->options.no_shuffle ? sample : pock_shuffled(shuffle, sample), row,

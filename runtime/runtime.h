@@ -177,7 +177,7 @@ struct pock_options {
   bool* hyper_given;
   uint64_t epochs, steps;  // one of them is 0
   uint64_t seed;
-  bool seed_given, no_shuffle, log_json, info_json;
+  bool seed_given, no_shuffle, poison_arena, log_json, info_json;
   uint32_t threads;  // 0: not given
   const char *checkpoint, *resume;
   uint64_t checkpoint_every;

@@ -250,15 +250,10 @@ class KernelEmitter {
   }
 
   llvm::Align alignment(const BufferRef& b) {
-    return llvm::Align(size_of(b->type.dtype) ? storage_bytes(b) : 1);
-  }
-  int64_t storage_bytes(const BufferRef& b) {
-    return b->type.dtype == DType::mask ? 1 : size_of(b->type.dtype);
+    return llvm::Align(b->type.dtype == DType::mask ? 1 : size_of(b->type.dtype));
   }
 
-  // A scalar at an offset in elements; `guard` false: anything, read from the buffer's start.
-  Value* load_element(const BufferRef& buffer, Value* offset, Value* guard) {
-    if (guard) offset = b_.CreateSelect(guard, offset, integer(0));
+  Value* load_element(const BufferRef& buffer, Value* offset) {
     if (!is_bits(buffer)) {
       Value* v = b_.CreateAlignedLoad(storage_type(buffer), address(buffer, offset, 0), alignment(buffer));
       return buffer->type.dtype == DType::mask ? b_.CreateIsNotNull(v) : v;
@@ -294,36 +289,25 @@ class KernelEmitter {
   Value* emit_load(const Expr& e) {
     const BufferRef& buffer = e->buffer;
     Position p = position(buffer, e->args);
-    Value* guard = is_argument(buffer) ? guard_ : nullptr;
     Value* variable = variable_part(p);
-    if (p.lane == 0 && !p.scattered && !(guard && lanes_of(guard))) {
-      if (guard || is_bits(buffer)) return load_element(buffer, lane_offset(p, variable, 0), guard);
-      Value* v = b_.CreateAlignedLoad(storage_type(buffer), address(buffer, variable, p.constant),
-                                      alignment(buffer));
-      return buffer->type.dtype == DType::mask ? b_.CreateIsNotNull(v) : v;
+    const bool in_bits = is_bits(buffer);
+    if (p.lane == 0 && !p.scattered && in_bits) return load_element(buffer, lane_offset(p, variable, 0));
+    const bool together = contiguous(buffer, p);
+    if (together && in_bits) {
+      Value* where = address(buffer, byte_of_bits(variable), p.constant / 8);
+      Value* bits = b_.CreateAlignedLoad(b_.getIntNTy(lanes_), where, llvm::Align(1));
+      return b_.CreateBitCast(bits, llvm::FixedVectorType::get(b_.getInt1Ty(), lanes_));
     }
-    if (contiguous(buffer, p)) {
-      if (is_bits(buffer) && !guard) {
-        Value* where = address(buffer, byte_of_bits(variable), p.constant / 8);
-        Value* bits = b_.CreateAlignedLoad(b_.getIntNTy(lanes_), where, llvm::Align(1));
-        return b_.CreateBitCast(bits, llvm::FixedVectorType::get(b_.getInt1Ty(), lanes_));
-      }
-      if (!is_bits(buffer)) {
-        Value* where = address(buffer, variable, p.constant);
-        auto* type = llvm::FixedVectorType::get(storage_type(buffer), lanes_);
-        Value* v = guard ? b_.CreateMaskedLoad(type, where, alignment(buffer), spread(b_, guard, lanes_),
-                                               llvm::Constant::getNullValue(type))
-                         : static_cast<Value*>(b_.CreateAlignedLoad(type, where, alignment(buffer)));
-        return buffer->type.dtype == DType::mask ? b_.CreateIsNotNull(v) : v;
-      }
+    if (together || (p.lane == 0 && !p.scattered)) {
+      llvm::Type* type = storage_type(buffer);
+      if (together) type = llvm::FixedVectorType::get(type, lanes_);
+      Value* v = b_.CreateAlignedLoad(type, address(buffer, variable, p.constant), alignment(buffer));
+      return buffer->type.dtype == DType::mask ? b_.CreateIsNotNull(v) : v;
     }
     Value* result =
         llvm::PoisonValue::get(llvm::FixedVectorType::get(element_type(context(), e->type), lanes_));
-    for (unsigned lane = 0; lane < lanes_; ++lane) {
-      Value* lane_guard = guard && lanes_of(guard) ? b_.CreateExtractElement(guard, lane) : guard;
-      Value* v = load_element(buffer, lane_offset(p, variable, lane), lane_guard);
-      result = b_.CreateInsertElement(result, v, lane);
-    }
+    for (unsigned lane = 0; lane < lanes_; ++lane)
+      result = b_.CreateInsertElement(result, load_element(buffer, lane_offset(p, variable, lane)), lane);
     return result;
   }
 
@@ -356,41 +340,13 @@ class KernelEmitter {
   // --- expressions
 
   // Values that the current statement has computed. Loads are among them: nothing is stored before its end.
-  void begin_statement() { cache_.clear(), owned_.clear(), loads_.clear(); }
+  void begin_statement() { cache_.clear(), owned_.clear(); }
   const Expr& expanded(const Expr& e) { return owned_.emplace_back(loop::expand_math(e)); }
 
   const Binding& bound(const Var* v) {
     auto found = env_.find(v);
     POCK_CHECK(found != env_.end(), "variable {} is not bound in kernel {}", v->name, kernel_.name);
     return found->second;
-  }
-
-  // Reads memory, so it may be evaluated only where the program would.
-  bool reads_memory(const Expr& e) {
-    if (e->op == ScalarOp::load && is_argument(e->buffer)) return true;
-    if (e->args.empty()) return false;
-    auto [entry, fresh] = loads_.try_emplace(e.get(), false);
-    if (!fresh) return entry->second;
-    bool reads = std::any_of(e->args.begin(), e->args.end(), [&](const Expr& a) { return reads_memory(a); });
-    return loads_[e.get()] = reads;
-  }
-
-  // The expression where `condition` (inverted where `otherwise`) holds; elsewhere anything, and nothing is
-  // read.
-  Value* emit_guarded(const Expr& e, Value* condition, bool otherwise) {
-    if (!reads_memory(e)) return emit(e);
-    Value* outer = guard_;
-    auto outer_cache = cache_;
-    Value* here = otherwise ? b_.CreateNot(condition) : condition;
-    if (outer) {
-      const unsigned lanes = std::max(lanes_of(outer), lanes_of(here));
-      here = b_.CreateAnd(spread(b_, outer, lanes), spread(b_, here, lanes));
-    }
-    guard_ = here;
-    Value* v = emit(e);
-    guard_ = outer;
-    cache_ = std::move(outer_cache);
-    return v;
   }
 
   Value* emit(const Expr& e) {
@@ -418,16 +374,6 @@ class KernelEmitter {
     switch (e->op) {
       case ScalarOp::load:
         return emit_load(e);
-      case ScalarOp::select:
-        v.push_back(emit(e->args[0]));
-        v.push_back(emit_guarded(e->args[1], v[0], false));
-        v.push_back(emit_guarded(e->args[2], v[0], true));
-        break;
-      case ScalarOp::logical_and:
-      case ScalarOp::logical_or:
-        v.push_back(emit(e->args[0]));
-        v.push_back(emit_guarded(e->args[1], v[0], e->op == ScalarOp::logical_or));
-        break;
       case ScalarOp::floordiv:
       case ScalarOp::mod:
         for (const Expr& a : e->args) v.push_back(emit(a));
@@ -629,10 +575,8 @@ class KernelEmitter {
   unsigned lanes_ = 0;  // of the vector loop around, else 0
   int depth_ = 0;
   // Of the current statement:
-  Value* guard_ = nullptr;  // holds where memory may be read; null: everywhere
   std::unordered_map<const loop::ExprNode*, Value*> cache_;
-  std::unordered_map<const loop::ExprNode*, bool> loads_;
-  std::vector<Expr> owned_;  // keeps the keys of the maps alive
+  std::vector<Expr> owned_;  // keeps the keys of the cache alive
 };
 
 }  // namespace

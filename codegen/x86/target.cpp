@@ -61,6 +61,7 @@ Target x86_target(const std::string& name, const std::string& cpu) {
     t.vector_bits = 256;  // 16 registers
     t.tile = {.rows = 4, .cols = 2};
   }
+  t.runtime = {"x86_64-linux"};
   t.features = fmt::format("+{}", fmt::join(features, ",+"));
   return t;
 }

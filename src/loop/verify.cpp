@@ -103,7 +103,8 @@ class Verifier {
   }
 
   void index(const Expr& e) {
-    POCK_CHECK(e.get() && e->type == DType::i64, "kernel {}: an index or bound that is not i64", kernel_.name);
+    POCK_CHECK(e.get() && e->type == DType::i64, "kernel {}: an index or bound that is not i64",
+               kernel_.name);
     expr(e);
   }
 

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -428,11 +429,16 @@ TEST_F(Trainer, ASecondSignalEndsAtOnce) {
     if (chdir(dir_.c_str())) _exit(99);
     dup2(open("pipe", O_WRONLY), 1);
     dup2(open("/dev/null", O_WRONLY), 2);
-    execl(TRAINERS "/fake_trainer", "trainer", "train", "--data", "x.npy", "--labels", "y.npy", "--epochs",
-          "1000000", "--log", "json", nullptr);
+    execl(TRAINERS "/fake_trainer", "trainer", "train", "--data", "x.npy", "--labels", "y.npy", "--threads",
+          "1", "--epochs", "1000000", "--log", "json", nullptr);
     _exit(98);
   }
-  usleep(300000);
+  int waiting = 0, before = -1;  // bytes in the pipe, until no more fit
+  while (waiting == 0 || waiting != before) {
+    before = waiting;
+    usleep(50000);
+    ioctl(reader, FIONREAD, &waiting);
+  }
   kill(child, SIGTERM);
   usleep(50000);
   int status = 0;
