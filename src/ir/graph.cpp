@@ -284,6 +284,7 @@ std::unique_ptr<Graph> Graph::clone() const {
   auto copy = std::make_unique<Graph>(name);
   copy->model_file = model_file;
   copy->model_hash = model_hash;
+  copy->producer = producer;
   copy->next_id_ = next_id_;
   std::unordered_map<const Value*, Value*> values;
   std::unordered_map<const Node*, Node*> nodes;

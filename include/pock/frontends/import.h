@@ -14,8 +14,11 @@
 namespace pock {
 
 struct ImportOptions {
-  std::optional<int64_t> batch;            // the first axis of every input, where it is symbolic
-  std::map<std::string, int64_t> dims;     // other symbolic dimensions, by name
+  // The first axis of every input, where it is symbolic. Where every input has the same fixed first axis, the model is
+  // read with this one in its place.
+  std::optional<int64_t> batch;
+  std::map<std::string, int64_t> dims;     // other symbolic dimensions, by name; one without a name is "INPUT:AXIS"
+  std::optional<int64_t> opset;            // read the file as this opset, whatever it says
 };
 
 // All problems of the file in one Error. The graph's model_hash is over the file's bytes (and external data).

@@ -1,0 +1,293 @@
+#include "call.h"
+
+#include <algorithm>
+
+namespace pock::onnx_frontend {
+namespace {
+std::string describe(const Entry& e) {
+  if (e.value) return to_string(e.value->type);
+  if (e.known) return type_name(e.known->type) + to_string(e.known->dims);
+  if (e.stored)
+    return type_name(e.stored->data_type()) +
+           to_string(Dims(e.stored->dims().begin(), e.stored->dims().end()));
+  return "unknown";
+}
+
+// Of the types that an input of the graph can have (see import.cpp).
+const char* onnx_word(DType t) {
+  switch (t) {
+    case DType::i64:
+      return "int64";
+    case DType::i32:
+      return "int32";
+    case DType::i8:
+      return "int8";
+    case DType::u8:
+      return "uint8";
+    default:
+      return "float";
+  }
+}
+}  // namespace
+
+Entry* Scope::find(const std::string& name) {
+  auto it = entries_.find(name);
+  return it == entries_.end() ? nullptr : &it->second;
+}
+
+Entry& Scope::define(const std::string& name, Loc loc) {
+  Entry& e = entries_[name];
+  e.name = name;
+  e.loc = std::move(loc);
+  return e;
+}
+
+const Tensor* Scope::contents(Entry& e) {
+  if (!e.known && e.stored) {
+    try {
+      e.known = std::make_shared<Tensor>(read_tensor(file, *e.stored, e.loc));
+    } catch (const Error&) {
+      e.failed = true;
+      throw;
+    }
+  }
+  return e.known.get();
+}
+
+Value* Scope::value(Entry& e) {
+  if (e.value) return e.value;
+  const Tensor* t = contents(e);
+  POCK_CHECK(t && t->is_float, "'{}' has no float contents", e.name);
+  if (std::count(t->dims.begin(), t->dims.end(), 0)) {
+    e.failed = true;
+    throw Error(e.loc, "has shape {}: an axis has length 0", to_string(t->dims));
+  }
+  Type type{DType::f32, t->dims};
+  if (e.computed || t->dims.empty()) return e.value = graph.add_constant(type, t->floats);
+  narrow(t->type, e.name);
+  std::string name = unused_name(e.name);
+  return e.value = graph.add_param(name, type, t->floats, {file.name, name, "", "parameter"});
+}
+
+std::string Scope::unused_name(const std::string& wish) {
+  std::string name = wish;
+  for (int n = 2; graph.find(name) || (name != wish && find(name)); ++n) name = fmt::format("{}:{}", wish, n);
+  return name;
+}
+
+Value* Scope::statistic(Entry& e, const Loc& node) {
+  const Tensor* t = contents(e);
+  if (!t || !t->is_float) throw Error(node, "running statistic '{}' is not a float initializer", e.name);
+  // Each batch norm updates statistics of its own, so a tensor that serves two nodes starts two of them.
+  std::string name = unused_name(e.name);
+  if (name != e.name) ++shared_statistics;
+  narrow(t->type, e.name);
+  return graph.add_statistic(name, {DType::f32, t->dims}, t->floats, {file.name, name, "", "statistic"});
+}
+
+void Scope::narrow(int type, const std::string& name) {
+  if (type == onnx::TensorProto::FLOAT) return;
+  if (!narrowed++) narrowed_example = fmt::format("'{}' is {}", name, type_name(type));
+}
+
+void Scope::say_all() const {
+  if (narrowed)
+    say(fmt::format("{}: {} tensor{} not float ({}): computed in f32", file.name, narrowed,
+                    narrowed > 1 ? "s are" : " is", narrowed_example));
+  if (copies)
+    say(fmt::format(
+        "{}: {} tensor{} as a copy of another initializer ({}): each is one of its own from there on",
+        file.name, copies, copies > 1 ? "s start" : " starts", copy_example));
+  if (shared_statistics)
+    say(fmt::format("{}: {} running statistic{} an initializer with another node: each is updated on its own",
+                    file.name, shared_statistics, shared_statistics > 1 ? "s share" : " shares"));
+  if (dropouts)
+    say(fmt::format("{}: {} Dropout node{} no effect: training with dropout is not supported yet", file.name,
+                    dropouts, dropouts > 1 ? "s have" : " has"));
+}
+
+Call::Call(Scope& scope, const onnx::NodeProto& node, int since, Loc loc)
+    : since(since), scope_(scope), node_(node), loc_(std::move(loc)), b_(scope.graph, loc_) {}
+
+Entry& Call::entry(int i) {
+  if (!has(i)) throw Error(loc_, "input {} is missing", i);
+  read_inputs_.insert(i);
+  Entry* e = scope_.find(node_.input(i));
+  POCK_CHECK(e && !e->failed, "input '{}' was not checked", node_.input(i));
+  return *e;
+}
+
+Value* Call::any(int i) {
+  Entry& e = entry(i);
+  if (const Tensor* t = e.value ? nullptr : scope_.contents(e); t && !t->is_float)
+    throw fail("input '{}' is {}; pock computes on float tensors, and integers are constants of shapes only",
+               e.name, describe(e));
+  return scope_.value(e);
+}
+
+Value* Call::in(int i) {
+  Value* v = any(i);
+  if (v->type.dtype != DType::f32)
+    throw fail("input '{}' is {}; pock computes {} on floats", node_.input(i), onnx_word(v->type.dtype),
+               loc_.op);
+  return v;
+}
+
+const Dims& Call::shape(int i) {
+  Entry& e = entry(i);
+  return e.value ? e.value->type.dims : scope_.contents(e)->dims;
+}
+
+const Tensor* Call::known(int i) { return scope_.contents(entry(i)); }
+
+const Tensor& Call::constant(int i) {
+  const Tensor* t = known(i);
+  if (!t) throw fail("input '{}' must be a constant: pock has to know it when it compiles", node_.input(i));
+  return *t;
+}
+
+std::vector<int64_t> Call::integers(int i) {
+  const Tensor& t = constant(i);
+  if (t.is_float || t.dims.size() > 1) throw fail("input '{}' must be a list of integers", node_.input(i));
+  return t.ints;
+}
+
+float Call::scalar(int i) {
+  const Tensor& t = constant(i);
+  if (checked_elements(t.dims, loc_) != 1) throw fail("input '{}' must have one element", node_.input(i));
+  return t.scalar();
+}
+
+bool Call::all_integers() {
+  for (int i = 0; i < inputs(); ++i)
+    if (const Tensor* t = has(i) ? known(i) : nullptr; !t || t->is_float) return false;
+  return inputs() > 0;
+}
+
+Value* Call::statistic(int i) { return scope_.statistic(entry(i), loc_); }
+
+const onnx::AttributeProto* Call::attribute(const char* name) {
+  read_attributes_.insert(name);
+  for (const auto& a : node_.attribute())
+    if (a.name() == name) return &a;
+  return nullptr;
+}
+
+bool Call::has(const char* name) const {
+  return std::any_of(node_.attribute().begin(), node_.attribute().end(),
+                     [&](auto& a) { return a.name() == name; });
+}
+
+namespace {
+const onnx::AttributeProto* typed(Call& c, const char* name, onnx::AttributeProto::AttributeType type,
+                                  const char* word, bool needed) {
+  const onnx::AttributeProto* a = c.attribute(name);
+  if (!a && needed) throw Error(c.loc(), "attribute '{}' is missing", name);
+  // Files older than IR 2 leave the type out.
+  if (a && a->type() != onnx::AttributeProto::UNDEFINED && a->type() != type)
+    throw Error(c.loc(), "attribute '{}' must be {}", name, word);
+  return a;
+}
+}  // namespace
+
+int64_t Call::integer(const char* name, std::optional<int64_t> standard) {
+  auto* a = typed(*this, name, onnx::AttributeProto::INT, "an integer", !standard);
+  return a ? a->i() : *standard;
+}
+
+float Call::number(const char* name, std::optional<float> standard) {
+  auto* a = typed(*this, name, onnx::AttributeProto::FLOAT, "a float", !standard);
+  return a ? a->f() : *standard;
+}
+
+std::string Call::string(const char* name, const char* standard) {
+  auto* a = typed(*this, name, onnx::AttributeProto::STRING, "a string", false);
+  return a ? a->s() : standard;
+}
+
+std::vector<int64_t> Call::integers(const char* name, std::optional<std::vector<int64_t>> standard) {
+  auto* a = typed(*this, name, onnx::AttributeProto::INTS, "a list of integers", !standard);
+  return a ? std::vector<int64_t>(a->ints().begin(), a->ints().end()) : *standard;
+}
+
+int64_t Call::axis(int64_t axis, int64_t rank) const {
+  if (axis < -rank || axis >= rank) throw Error(loc_, "axis {} is outside a tensor of rank {}", axis, rank);
+  return axis < 0 ? axis + rank : axis;
+}
+
+std::vector<int64_t> Call::axes(std::vector<int64_t> axes, int64_t rank) const {
+  for (int64_t& a : axes) a = axis(a, rank);
+  std::sort(axes.begin(), axes.end());
+  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
+    throw Error(loc_, "axes {} name an axis twice", to_string(axes));
+  return axes;
+}
+
+Node* Call::make(std::string_view op, std::vector<Value*> in, Attrs attrs) {
+  Node* n = b_.make(op, std::move(in), std::move(attrs));
+  for (Value* v : n->results())
+    if (checked_elements(v->type.dims, loc_) == 0)
+      throw fail("the result would be {}: an axis of length 0", to_string(v->type));
+  return n;
+}
+
+Value* Call::reshape(Value* v, Dims shape) {
+  return v->type.dims == shape ? v : value("reshape", {v}, {{"shape", shape}});
+}
+
+Value* Call::transpose(Value* v, std::vector<int64_t> permutation) {
+  return value("transpose", {v}, {{"permutation", std::move(permutation)}});
+}
+
+Value* Call::number_value(float x) { return b_.constant(x); }
+
+Entry& Call::result(int i) { return scope_.define(node_.output(i), loc_); }
+
+void Call::out(int i, Value* v) {
+  if (wants(i)) result(i).value = v;
+}
+
+void Call::out(int i, Tensor t, bool computed) {
+  if (!wants(i)) return;
+  Entry& e = result(i);
+  e.known = std::make_shared<Tensor>(std::move(t));
+  e.computed = computed;
+}
+
+void Call::out(int i, const onnx::TensorProto& t) {
+  if (wants(i)) result(i).stored = &t;
+}
+
+void Call::out_copy(int i, int input) {
+  if (!wants(i)) return;
+  const Entry& from = entry(input);
+  scope_.contents(entry(input));
+  Entry& to = result(i);
+  to.computed = from.computed;
+  to.known = from.known;
+  if (!from.known) to.value = from.value;
+  if (from.known && from.known->is_float && !from.known->dims.empty() && !from.computed && !scope_.copies++)
+    scope_.copy_example = fmt::format("'{}' of '{}'", to.name, from.name);
+}
+
+void Call::check_all_used() const {
+  for (const auto& a : node_.attribute())
+    if (!read_attributes_.count(a.name())) throw Error(loc_, "attribute '{}' is not supported", a.name());
+  for (int i = 0; i < inputs(); ++i)
+    if (has(i) && !read_inputs_.count(i))
+      throw Error(loc_, "input {} ('{}') is one too many", i, node_.input(i));
+  for (int i = 0; i < node_.output_size(); ++i)
+    if (wants(i) && !scope_.find(node_.output(i)))
+      throw Error(loc_, "output {} ('{}') is not supported", i, node_.output(i));
+}
+
+Error Call::with_inputs(Error e) {
+  for (const std::string& name : node_.input())
+    if (Entry* in = name.empty() ? nullptr : scope_.find(name)) {
+      Loc loc = in->loc;
+      e.note(loc, "{} is {}", name, describe(*in));
+    }
+  return e;
+}
+
+}  // namespace pock::onnx_frontend

@@ -1,0 +1,137 @@
+// What the conversion of one ONNX operator sees (Call), and what the names of a model stand for (Scope).
+//
+//   void flatten(Call& c, const char*) {
+//     int64_t axis = c.axis(c.integer("axis", 1), c.shape(0).size() + 1);
+//     ...
+//     c.out(0, c.reshape(c.any(0), {rows, columns}));
+//   }
+//
+// A conversion asks for each input and attribute that it understands; one that it never asked for is an
+// error, so what is not supported is never overlooked.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "pock/ir/builder.h"
+#include "reader.h"
+
+namespace pock::onnx_frontend {
+
+// What a name stands for.
+struct Entry {
+  std::string name;
+  Loc loc;                                    // who makes it
+  Value* value = nullptr;                     // once it is in the graph
+  const onnx::TensorProto* stored = nullptr;  // an initializer or a Constant, read at its first use
+  std::shared_ptr<const Tensor> known;        // contents known at import
+  bool computed = false;                      // `known` was computed from other constants: never a parameter
+  bool failed = false;                        // its problem has been reported
+};
+
+class Scope {
+ public:
+  Scope(const ModelFile& file, Graph& graph) : file(file), graph(graph) {}
+  const ModelFile& file;
+  Graph& graph;
+  int64_t opset = 0;
+  // An export of a fixed batch that is read with another.
+  struct Rebatch {
+    int64_t from, to;
+  };
+  std::optional<Rebatch> rebatch;
+
+  Entry* find(const std::string& name);
+  Entry& define(const std::string& name, Loc);
+  // Contents of a constant; nullptr for what only a running step knows.
+  const Tensor* contents(Entry&);
+  // A weight becomes a parameter, another constant a const.
+  Value* value(Entry&);
+  // A batch norm's own running statistic, starting from the contents.
+  Value* statistic(Entry&, const Loc& node);
+
+  // Things the person should hear of once.
+  int narrowed = 0, copies = 0, shared_statistics = 0, dropouts = 0;
+  std::string narrowed_example, copy_example;
+  void narrow(int type, const std::string& name);
+  void say_all() const;
+
+ private:
+  std::string unused_name(
+      const std::string& wish);  // `wish` where no leaf of the graph has it, else a variation
+  std::map<std::string, Entry> entries_;
+};
+
+class Call {
+ public:
+  Call(Scope&, const onnx::NodeProto&, int since, Loc);
+
+  const int since;  // the operator's version that holds for this file
+
+  // Inputs. A missing one has an empty name or is not listed.
+  int inputs() const { return node_.input_size(); }
+  bool has(int i) const { return i < inputs() && !node_.input(i).empty(); }
+  Value* in(int i);   // f32
+  Value* any(int i);  // of any element type
+  const Dims& shape(int i);
+  const Tensor* known(int i);            // nullptr where the contents are not known at import
+  const Tensor& constant(int i);         // an Error where they are not
+  std::vector<int64_t> integers(int i);  // of a constant
+  float scalar(int i);                   // of a constant with one element
+  bool all_integers();                   // every input is a known integer tensor
+  Value* statistic(int i);
+
+  // Attributes. Those without a default must be there.
+  bool has(const char* attribute) const;
+  int64_t integer(const char* name, std::optional<int64_t> standard = {});
+  float number(const char* name, std::optional<float> standard = {});
+  std::string string(const char* name, const char* standard);
+  std::vector<int64_t> integers(const char* name, std::optional<std::vector<int64_t>> standard = {});
+  bool flag(const char* name, bool standard) { return integer(name, standard) != 0; }
+  const onnx::AttributeProto* attribute(const char* name);
+
+  // `axis`, negative ones counted from the end; an Error outside [-rank, rank).
+  int64_t axis(int64_t axis, int64_t rank) const;
+  std::vector<int64_t> axes(std::vector<int64_t>, int64_t rank) const;
+
+  // Building. Sizes of results are checked.
+  Value* value(std::string_view op, std::vector<Value*> in, Attrs attrs = {}) {
+    return make(op, in, attrs)->out(0);
+  }
+  Node* make(std::string_view op, std::vector<Value*> in, Attrs attrs = {});
+  Value* reshape(Value*, Dims);
+  Value* transpose(Value*, std::vector<int64_t> permutation);
+  Value* number_value(float);
+
+  // Results.
+  bool wants(int i) const { return i < node_.output_size() && !node_.output(i).empty(); }
+  void out(int i, Value*);
+  void out(int i, Tensor, bool computed = true);  // contents known at import
+  void out(int i, const onnx::TensorProto&);      // a Constant's tensor
+  void out_copy(int i, int input);                // the input itself; a weight is copied to one of its own
+
+  // After the conversion: everything that was given has been understood.
+  void check_all_used() const;
+
+  template <class... Args>
+  Error fail(fmt::format_string<Args...> format, Args&&... args) {
+    return with_inputs(Error(loc_, format, std::forward<Args>(args)...));
+  }
+  Scope& scope() { return scope_; }
+  const Loc& loc() const { return loc_; }
+
+ private:
+  Error with_inputs(Error);
+  Entry& entry(int i);
+  Entry& result(int i);
+
+  Scope& scope_;
+  const onnx::NodeProto& node_;
+  Loc loc_;
+  Builder b_;
+  std::set<int> read_inputs_;
+  std::set<std::string> read_attributes_;
+};
+
+}  // namespace pock::onnx_frontend

@@ -1,0 +1,340 @@
+#include "pock/frontends/import.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ops.h"
+
+namespace pock {
+namespace {
+using namespace onnx_frontend;
+
+bool is_standard(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
+
+class Importer {
+ public:
+  Importer(const ModelFile& file, const ImportOptions& options)
+      : file_(file),
+        options_(options),
+        source_(file.model.graph()),
+        graph_(std::make_unique<Graph>()),
+        scope_(file, *graph_) {
+    graph_->name = source_.name().empty() ? "model" : source_.name();
+    graph_->model_file = file.name;
+    graph_->model_hash = file.hash;
+    graph_->producer = file.model.producer_name();
+  }
+
+  std::unique_ptr<Graph> run() {
+    scope_.opset = find_opset();
+    define_initializers();
+    define_inputs();
+    for (const auto& node : source_.node()) index_outputs(node);
+    for (const auto& node : source_.node()) import_node(node);
+    if (optimised_)
+      report_.add(
+          file_.name +
+          ": operators of com.microsoft come from graph optimisation: export the model again without it");
+    define_outputs();
+    report_.throw_if_any();
+    scope_.say_all();
+    return std::move(graph_);
+  }
+
+ private:
+  Loc place(const std::string& what, const std::string& name) const { return {file_.name, name, "", what}; }
+
+  Loc place(const onnx::NodeProto& node) const {
+    return {file_.name, node.name().empty() && node.output_size() ? node.output(0) : node.name(),
+            node.op_type()};
+  }
+
+  int64_t find_opset() const {
+    std::optional<int64_t> opset = options_.opset;
+    for (const auto& import : file_.model.opset_import())
+      if (is_standard(import.domain()) && !opset) opset = import.version();
+    if (!opset) throw error("{}: does not say which opset of ONNX it uses", file_.name);
+    if (*opset > kNewestOpset)
+      throw error("{}: uses opset {}; pock knows the opsets {} to {}", file_.name, *opset, kOldestOpset,
+                  kNewestOpset);
+    if (*opset < kOldestOpset)
+      throw error("{}: uses opset {}, which is too old; pock knows the opsets {} to {}", file_.name, *opset,
+                  kOldestOpset, kNewestOpset);
+    return *opset;
+  }
+
+  void fail_name(const std::string& name, Loc loc) {
+    if (!name.empty() && !scope_.find(name)) scope_.define(name, std::move(loc)).failed = true;
+  }
+
+  void define_initializers() {
+    for (const auto& t : source_.initializer()) {
+      Loc loc = place("initializer", t.name());
+      if (scope_.find(t.name()))
+        report_.add(Error(loc, "there are two initializers of this name").what());
+      else
+        scope_.define(t.name(), loc).stored = &t;
+    }
+    for (const auto& t : source_.sparse_initializer()) {
+      Loc loc = place("initializer", t.values().name());
+      report_.add(Error(loc, "is stored as a sparse tensor, which is not supported").what());
+      fail_name(t.values().name(), loc);
+    }
+  }
+
+  // ---- Inputs
+  // -------------------------------------------------------------------------------------------------------
+
+  struct Input {
+    const onnx::ValueInfoProto* info;
+    DType type = DType::f32;
+    const auto& dims() const { return info->type().tensor_type().shape().dim(); }
+  };
+
+  void define_inputs() {
+    std::vector<Input> inputs;
+    for (const auto& info : source_.input()) {
+      Entry* known = scope_.find(info.name());
+      if (known && known->loc.what != "input") continue;  // an initializer that is listed as an input, too
+      Loc loc = place("input", info.name());
+      bool good = report_.collect([&] {
+        if (known) throw Error(loc, "there are two inputs of this name");
+        inputs.push_back({&info, element_type(info, loc)});
+      });
+      if (good)
+        scope_.define(info.name(), loc);
+      else
+        fail_name(info.name(), loc);
+    }
+    report_.collect([&] { bind_batch(inputs); });
+    std::set<std::string> symbols;
+    for (const Input& in : inputs) {
+      Entry& e = *scope_.find(in.info->name());
+      e.failed = !report_.collect([&] {
+        e.value = graph_->add_input(e.name, {in.type, bind(in, e.loc)}, e.loc);
+        if (in.type == DType::f32) scope_.narrow(in.info->type().tensor_type().elem_type(), e.name);
+      });
+      for (int axis = 0; axis < in.dims().size(); ++axis)
+        if (!is_fixed(in, axis)) symbols.insert(symbol(in, axis));
+    }
+    for (const auto& [name, size] : options_.dims)
+      if (!symbols.count(name))
+        report_.add(fmt::format(
+            "{}: --dim {}={}: no input has a symbolic axis of this name{}", file_.name, name, size,
+            symbols.empty() ? "" : fmt::format("; there are {}", fmt::join(symbols, ", "))));
+  }
+
+  DType element_type(const onnx::ValueInfoProto& info, const Loc& loc) const {
+    if (!info.type().has_tensor_type()) throw Error(loc, "is not a tensor");
+    const auto& type = info.type().tensor_type();
+    if (!type.has_shape()) throw Error(loc, "has no shape; pock needs the size of every axis");
+    if (is_float_type(type.elem_type())) return DType::f32;
+    switch (type.elem_type()) {
+      case onnx::TensorProto::INT64:
+        return DType::i64;
+      case onnx::TensorProto::INT32:
+        return DType::i32;
+      case onnx::TensorProto::INT8:
+        return DType::i8;
+      case onnx::TensorProto::UINT8:
+        return DType::u8;
+      default:
+        throw Error(loc, "is a tensor of {}, which no input can be", type_name(type.elem_type()));
+    }
+  }
+
+  static bool is_fixed(const Input& in, int axis) {
+    return in.dims()[axis].value_case() == onnx::TensorShapeProto_Dimension::kDimValue;
+  }
+
+  // What --dim calls a symbolic axis.
+  static std::string symbol(const Input& in, int axis) {
+    const std::string& name = in.dims()[axis].dim_param();
+    return name.empty() ? fmt::format("{}:{}", in.info->name(), axis) : name;
+  }
+
+  void bind_batch(const std::vector<Input>& inputs) {
+    bound_ = options_.dims;
+    if (!options_.batch) return;
+    int64_t batch = *options_.batch;
+    if (batch < 1) throw error("--batch {}: the batch must be at least 1", batch);
+    std::set<int64_t> fixed;
+    bool symbolic = false;
+    for (const Input& in : inputs) {
+      if (in.dims().empty()) continue;
+      if (is_fixed(in, 0)) {
+        fixed.insert(in.dims()[0].dim_value());
+        continue;
+      }
+      symbolic = true;
+      auto [it, added] = bound_.emplace(symbol(in, 0), batch);
+      if (it->second != batch)
+        throw error("--batch {} and --dim {}={} disagree: it is the first axis of input '{}'", batch,
+                    it->first, it->second, in.info->name());
+    }
+    if (!symbolic && fixed.size() == 1 && *fixed.begin() >= 1 && *fixed.begin() != batch)
+      scope_.rebatch = Scope::Rebatch{*fixed.begin(), batch};
+  }
+
+  Dims bind(const Input& in, const Loc& loc) const {
+    Dims dims;
+    std::vector<std::string> shown, missing;
+    for (int axis = 0; axis < in.dims().size(); ++axis) {
+      int64_t size = in.dims()[axis].dim_value();
+      std::string name = is_fixed(in, axis) ? "" : symbol(in, axis);
+      if (!name.empty()) {
+        auto it = bound_.find(name);
+        shown.push_back(in.dims()[axis].dim_param().empty() ? "?" : name);
+        if (it == bound_.end()) {
+          missing.push_back(axis == 0 ? "--batch SIZE" : fmt::format("--dim {}=SIZE", name));
+          continue;
+        }
+        size = it->second;
+      } else {
+        shown.push_back(std::to_string(size));
+        if (axis == 0 && scope_.rebatch) size = scope_.rebatch->to;
+      }
+      if (size < 1) throw Error(loc, "axis {} has length {}", axis, size);
+      dims.push_back(size);
+    }
+    if (!missing.empty())
+      throw Error(loc, "has shape [{}], whose sizes must be fixed: give {}", fmt::join(shown, ","),
+                  fmt::join(missing, " "));
+    checked_elements(dims, loc);
+    return dims;
+  }
+
+  // ---- Nodes
+  // --------------------------------------------------------------------------------------------------------
+
+  void index_outputs(const onnx::NodeProto& node) {
+    for (const std::string& name : node.output())
+      if (!name.empty()) makers_.emplace(name, &node);
+  }
+
+  void import_node(const onnx::NodeProto& node) {
+    Loc loc = place(node);
+    bool good = report_.collect([&] {
+      const OpRow& row = find_operator(node, loc);
+      int since = version_for(row, scope_.opset, loc);
+      if (!check_names(node, loc)) return;
+      Call call(scope_, node, since, loc);
+      row.convert(call, row.op);
+      call.check_all_used();
+    });
+    for (const std::string& name : node.output()) {
+      if (good && scope_.find(name)) continue;
+      fail_name(name, loc);
+    }
+  }
+
+  const OpRow& find_operator(const onnx::NodeProto& node, const Loc& loc) {
+    for (const auto& f : file_.model.functions())
+      if (f.domain() == node.domain() && f.name() == node.op_type())
+        throw Error(loc,
+                    "calls a function that the model defines itself, which is not supported: export with "
+                    "functions inlined");
+    if (!is_standard(node.domain())) {
+      optimised_ |= node.domain() == "com.microsoft";
+      throw Error(loc, "operator {} of domain {} is unknown", node.op_type(), node.domain());
+    }
+    for (const auto& a : node.attribute())
+      if (a.has_g() || a.graphs_size())
+        throw Error(loc, "has a subgraph: control flow is not supported, pock compiles static graphs");
+    const OpRow* row = find_row(node.op_type());
+    if (!row) throw Error(loc, "operator {} is not supported (opset {})", node.op_type(), scope_.opset);
+    return *row;
+  }
+
+  // False where an input failed before: the node is left out silently.
+  bool check_names(const onnx::NodeProto& node, const Loc& loc) {
+    for (const std::string& name : node.input()) {
+      if (name.empty() || scope_.find(name)) continue;
+      auto maker = makers_.find(name);
+      if (maker == makers_.end()) throw Error(loc, "reads '{}', which nothing in the file makes", name);
+      throw Error(loc, "reads '{}' before {} makes it: the nodes are not sorted, or form a cycle", name,
+                  described(place(*maker->second)));
+    }
+    for (int i = 0; i < node.output_size(); ++i) {
+      const std::string& name = node.output(i);
+      const Entry* other = name.empty() ? nullptr : scope_.find(name);
+      if (other) throw Error(loc, "makes '{}', a name that {} has already", name, described(other->loc));
+      if (!name.empty() &&
+          std::find(node.output().begin(), node.output().begin() + i, name) != node.output().begin() + i)
+        throw Error(loc, "makes '{}' twice", name);
+    }
+    return std::none_of(node.input().begin(), node.input().end(),
+                        [&](auto& name) { return !name.empty() && scope_.find(name)->failed; });
+  }
+
+  static std::string described(Loc loc) {
+    loc.file.clear();
+    return to_string(loc);
+  }
+
+  // ---- Outputs
+  // ------------------------------------------------------------------------------------------------------
+
+  void define_outputs() {
+    if (!source_.output_size()) report_.add(file_.name + ": the graph has no output");
+    std::set<std::string> names;
+    for (const auto& info : source_.output()) {
+      Loc loc = place("output", info.name());
+      report_.collect([&] {
+        Entry* e = scope_.find(info.name());
+        if (!e) throw Error(loc, "nothing in the file makes it");
+        if (!names.insert(info.name()).second) throw Error(loc, "there are two outputs of this name");
+        if (e->failed) return;
+        if (const Tensor* t = e->value ? nullptr : scope_.contents(*e); t && !t->is_float)
+          throw Error(loc, "is a constant of integers");
+        Value* v = scope_.value(*e);
+        check_declared(info, v, loc);
+        graph_->add_output(v, info.name());
+      });
+    }
+  }
+
+  // A shape that the file gives for an output is a promise that the import has kept.
+  void check_declared(const onnx::ValueInfoProto& info, const Value* v, const Loc& loc) const {
+    if (!info.type().has_tensor_type() || !info.type().tensor_type().has_shape()) return;
+    const auto& dims = info.type().tensor_type().shape().dim();
+    std::vector<std::string> shown;
+    bool equal = dims.size() == v->type.rank();
+    for (int axis = 0; axis < dims.size(); ++axis) {
+      int64_t size = dims[axis].dim_value();
+      bool fixed = dims[axis].value_case() == onnx::TensorShapeProto_Dimension::kDimValue;
+      shown.push_back(fixed                            ? std::to_string(size)
+                      : dims[axis].dim_param().empty() ? "?"
+                                                       : dims[axis].dim_param());
+      if (axis == 0 && scope_.rebatch && size == scope_.rebatch->from) size = scope_.rebatch->to;
+      // Exporters often leave the traced batch in outputs whose inputs are symbolic.
+      bool free = !fixed || size <= 0 || (axis == 0 && options_.batch && !scope_.rebatch);
+      if (equal && !free && size != v->type.dims[axis]) equal = false;
+    }
+    if (!equal)
+      throw Error(loc, "is declared with shape [{}], but comes out as {}{}", fmt::join(shown, ","),
+                  to_string(v->type),
+                  scope_.rebatch ? fmt::format(" with a batch of {} instead of {}", scope_.rebatch->to,
+                                               scope_.rebatch->from)
+                                 : "");
+  }
+
+  const ModelFile& file_;
+  const ImportOptions& options_;
+  const onnx::GraphProto& source_;
+  std::unique_ptr<Graph> graph_;
+  Scope scope_;
+  Report report_;
+  std::map<std::string, int64_t> bound_;                  // sizes of symbols
+  std::map<std::string, const onnx::NodeProto*> makers_;  // of every name, the first node that makes it
+  bool optimised_ = false;                                // there are operators that graph optimisers write
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> import_onnx(const std::string& path, const ImportOptions& options) {
+  ModelFile file = read_model(path);
+  return Importer(file, options).run();
+}
+
+}  // namespace pock

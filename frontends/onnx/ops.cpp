@@ -1,0 +1,565 @@
+#include "ops.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "fold.h"
+
+namespace pock::onnx_frontend {
+namespace {
+
+void unary(Call& c, const char* op) { c.out(0, c.value(op, {c.in(0)})); }
+
+void arithmetic(Call& c, const char* op) {
+  if (c.all_integers()) return fold_arithmetic(c, op);
+  Value* a = c.in(0);
+  c.out(0, c.value(op, {a, c.in(1)}));
+}
+
+// Any number of inputs, joined from left to right.
+void chain(Call& c, const char* op) {
+  Value* y = c.in(0);
+  for (int i = 1; i < c.inputs(); ++i) y = c.value(op, {y, c.in(i)});
+  c.out(0, y);
+}
+
+void clip(Call& c, const char*) {
+  double low = std::numeric_limits<float>::lowest(), high = std::numeric_limits<float>::max();
+  if (c.since < 11) {
+    low = c.number("min", low);
+    high = c.number("max", high);
+  } else {
+    if (c.has(1)) low = c.scalar(1);
+    if (c.has(2)) high = c.scalar(2);
+  }
+  bool bounded = low > std::numeric_limits<float>::lowest() || high < std::numeric_limits<float>::max();
+  c.out(0, bounded ? c.value("clip", {c.in(0)}, {{"low", low}, {"high", high}}) : c.in(0));
+}
+
+// ---- Products
+// -------------------------------------------------------------------------------------------------------
+
+void matmul(Call& c, const char*) {
+  Value *a = c.in(0), *b = c.in(1);
+  if (a->type.rank() != 2 || b->type.rank() != 2)
+    throw c.fail("MatMul of ranks {} and {} is not supported yet, only of two matrices", a->type.rank(),
+                 b->type.rank());
+  c.out(0, c.value("matmul", {a, b}, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}}));
+}
+
+void gemm(Call& c, const char*) {
+  Value *a = c.in(0), *b = c.in(1);
+  int64_t transpose_a = c.flag("transA", false), transpose_b = c.flag("transB", false);
+  float alpha = c.number("alpha", 1), beta = c.number("beta", 1);
+  if (a->type.rank() != 2 || b->type.rank() != 2)
+    throw c.fail("A and B must be matrices, but have ranks {} and {}", a->type.rank(), b->type.rank());
+  Value* y = c.value("matmul", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
+  if (alpha != 1) y = c.value("mul", {y, c.number_value(alpha)});
+  if (c.has(2)) {
+    Value* bias = c.in(2);
+    if (beta != 0) {
+      if (beta != 1) bias = c.value("mul", {bias, c.number_value(beta)});
+      Value* sum = c.value("add", {y, bias});
+      if (sum->type != y->type)
+        throw c.fail("C must broadcast to {}, the shape of the product", to_string(y->type.dims));
+      y = sum;
+    }
+  }
+  c.out(0, y);
+}
+
+// ---- Windows
+// --------------------------------------------------------------------------------------------------------
+
+// The attributes that convolution and pooling share, for two spatial axes; one spatial axis becomes the
+// second of two.
+struct Window {
+  bool one_axis = false;
+  Dims kernel, stride, dilation, pad;  // pad: top, left, bottom, right
+};
+
+std::vector<int64_t> per_axis(Call& c, const char* name, size_t count, int64_t standard, int64_t least) {
+  std::vector<int64_t> v = c.integers(name, std::vector<int64_t>(count, standard));
+  if (v.size() != count)
+    throw c.fail("attribute '{}' is {}, but needs {} numbers", name, to_string(v), count);
+  for (int64_t n : v)
+    if (n < least || n > std::numeric_limits<int32_t>::max())
+      throw c.fail("attribute '{}' is {}: each must be at least {}", name, to_string(v), least);
+  return v;
+}
+
+Window read_window(Call& c, const Dims& x, Dims kernel) {
+  size_t spatial = x.size() - 2;
+  Window w{spatial == 1, std::move(kernel), per_axis(c, "strides", spatial, 1, 1),
+           per_axis(c, "dilations", spatial, 1, 1), per_axis(c, "pads", 2 * spatial, 0, 0)};
+  std::string automatic = c.string("auto_pad", "NOTSET");
+  if (automatic != "NOTSET") {
+    bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
+    if (!same && automatic != "VALID")
+      throw c.fail("attribute 'auto_pad' is '{}'; there are NOTSET, VALID, SAME_UPPER and SAME_LOWER",
+                   automatic);
+    w.pad.assign(2 * spatial, 0);
+    for (size_t i = 0; same && i < spatial; ++i) {
+      int64_t in = x[2 + i], out = (in + w.stride[i] - 1) / w.stride[i];
+      int64_t total =
+          std::max<int64_t>(0, (out - 1) * w.stride[i] + (w.kernel[i] - 1) * w.dilation[i] + 1 - in);
+      w.pad[i] = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
+      w.pad[spatial + i] = total - w.pad[i];
+    }
+  }
+  if (w.one_axis) {
+    for (Dims* d : {&w.kernel, &w.stride, &w.dilation}) d->insert(d->begin(), 1);
+    w.pad = {0, w.pad[0], 0, w.pad[1]};
+  }
+  return w;
+}
+
+void check_image(Call& c, const Dims& x) {
+  if (x.size() != 3 && x.size() != 4)
+    throw c.fail("{} over {} spatial axes is not supported, only over 1 and 2", c.loc().op,
+                 std::max<int64_t>(0, static_cast<int64_t>(x.size()) - 2));
+}
+
+Value* with_height(Call& c, Value* v) {
+  const Dims& d = v->type.dims;
+  return d.size() == 4 ? v : c.reshape(v, {d[0], d[1], 1, d[2]});
+}
+
+Value* without_height(Call& c, const Window& w, Value* v) {
+  const Dims& d = v->type.dims;
+  return w.one_axis ? c.reshape(v, {d[0], d[1], d[3]}) : v;
+}
+
+void conv(Call& c, const char*) {
+  Value *x = c.in(0), *weight = c.in(1);
+  const Dims &xd = x->type.dims, &wd = weight->type.dims;
+  check_image(c, xd);
+  if (wd.size() != xd.size()) throw c.fail("the weight has rank {}, its input {}", wd.size(), xd.size());
+  Dims kernel(wd.begin() + 2, wd.end());
+  if (Dims given = c.integers("kernel_shape", kernel); given != kernel)
+    throw c.fail("attribute 'kernel_shape' is {}, but the weight's kernel is {}", to_string(given),
+                 to_string(kernel));
+  int64_t groups = c.integer("group", 1);
+  if (groups < 1) throw c.fail("attribute 'group' is {}: it must be at least 1", groups);
+  Window w = read_window(c, xd, kernel);
+  Value* y = c.value("conv2d", {with_height(c, x), with_height(c, weight)},
+                     {{"stride", w.stride}, {"pad", w.pad}, {"dilation", w.dilation}, {"groups", groups}});
+  if (c.has(2)) {
+    Value* bias = c.in(2);
+    int64_t channels = wd[0];
+    if (bias->type.dims != Dims{channels})
+      throw c.fail("the bias is {}, but there are {} output channels", to_string(bias->type), channels);
+    y = c.value("add", {y, c.reshape(bias, {channels, 1, 1})});
+  }
+  c.out(0, without_height(c, w, y));
+}
+
+Window read_pool_window(Call& c, const Dims& x) {
+  check_image(c, x);
+  Dims kernel = per_axis(c, "kernel_shape", x.size() - 2, 0, 1);
+  return read_window(c, x, kernel);
+}
+
+void max_pool(Call& c, const char*) {
+  Value* x = c.in(0);
+  Window w = read_pool_window(c, x->type.dims);
+  int64_t ceil = c.flag("ceil_mode", false);
+  c.integer("storage_order", 0);  // orders the second output, which is refused
+  Value* y = c.value(
+      "max_pool", {with_height(c, x)},
+      {{"kernel", w.kernel}, {"stride", w.stride}, {"pad", w.pad}, {"dilation", w.dilation}, {"ceil", ceil}});
+  c.out(0, without_height(c, w, y));
+}
+
+void average_pool(Call& c, const char*) {
+  Value* x = c.in(0);
+  Window w = read_pool_window(c, x->type.dims);
+  if (w.dilation != Dims{1, 1}) throw c.fail("dilated average pooling is not supported");
+  int64_t ceil = c.flag("ceil_mode", false), padding = c.flag("count_include_pad", false);
+  Value* y = c.value("avg_pool", {with_height(c, x)},
+                     {{"kernel", w.kernel},
+                      {"stride", w.stride},
+                      {"pad", w.pad},
+                      {"ceil", ceil},
+                      {"count_include_pad", padding}});
+  c.out(0, without_height(c, w, y));
+}
+
+void global_pool(Call& c, const char* op) {
+  Value* x = c.in(0);
+  if (x->type.rank() < 3) throw c.fail("there is no spatial axis in {}", to_string(x->type));
+  std::vector<int64_t> axes(x->type.rank() - 2);
+  std::iota(axes.begin(), axes.end(), 2);
+  c.out(0, c.value(op, {x}, {{"axes", axes}, {"keep", int64_t{1}}}));
+}
+
+// ---- Normalisation, softmax, reductions
+// -----------------------------------------------------------------------------
+
+void batch_norm(Call& c, const char*) {
+  Value* x = c.in(0);
+  if (c.since < 9 && c.integer("spatial", 1) != 1) throw c.fail("batch norm with spatial=0 is not supported");
+  if (c.since >= 14) c.flag("training_mode", false);  // the mode is chosen when the training step is made
+  float epsilon = c.number("epsilon", 1e-5f), momentum = c.number("momentum", 0.9f);
+  Dims channels{x->type.rank() < 2 ? 1 : x->type.dims[1]};
+  for (int i = 1; i <= 4; ++i)
+    if (c.shape(i) != channels)
+      throw c.fail("input {} has shape {}, but the input has {} channels", i, to_string(c.shape(i)),
+                   channels[0]);
+  Value *scale = c.in(1), *shift = c.in(2), *mean = c.statistic(3);
+  Value* y =
+      c.value("batch_norm", {x, scale, shift, mean, c.statistic(4)},
+              {{"epsilon", double{epsilon}}, {"momentum", double{momentum}}, {"training", int64_t{0}}});
+  c.out(0, y);
+}
+
+void softmax(Call& c, const char* op) {
+  Value* x = c.in(0);
+  Dims d = x->type.dims;
+  int64_t rank = x->type.rank();
+  if (c.since < 13) {  // one softmax over all axes from `axis` on
+    int64_t axis = c.integer("axis", 1);
+    axis = axis == rank ? rank : c.axis(axis, rank);
+    int64_t rows = std::accumulate(d.begin(), d.begin() + axis, int64_t{1}, std::multiplies<>());
+    Value* flat = c.reshape(x, {rows, x->type.elements() / rows});
+    c.out(0, c.reshape(c.value(op, {flat}), d));
+    return;
+  }
+  int64_t axis = c.axis(c.integer("axis", -1), rank);
+  if (axis == rank - 1) {
+    c.out(0, c.value(op, {x}));
+    return;
+  }
+  std::vector<int64_t> swapped(rank);
+  std::iota(swapped.begin(), swapped.end(), 0);
+  std::swap(swapped[axis], swapped[rank - 1]);
+  c.out(0, c.transpose(c.value(op, {c.transpose(x, swapped)}), swapped));
+}
+
+// `axes` is an attribute before the version where it became an input.
+std::vector<int64_t> read_axes(Call& c, int input_since) {
+  if (c.since < input_since) return c.integers("axes", std::vector<int64_t>{});
+  return c.has(1) ? c.integers(1) : std::vector<int64_t>{};
+}
+
+void reduce(Call& c, const char* op, int input_since) {
+  Value* x = c.in(0);
+  int64_t rank = x->type.rank(), keep = c.flag("keepdims", true);
+  std::vector<int64_t> axes = c.axes(read_axes(c, input_since), rank);
+  bool noop = c.since >= input_since && c.flag("noop_with_empty_axes", false);
+  if (axes.empty()) {
+    if (noop || rank == 0) return c.out(0, x);
+    axes.resize(rank);
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  c.out(0, c.value(op, {x}, {{"axes", axes}, {"keep", keep}}));
+}
+
+void reduce_from_13(Call& c, const char* op) { reduce(c, op, 13); }
+void reduce_from_18(Call& c, const char* op) { reduce(c, op, 18); }
+
+// ---- Shapes
+// ---------------------------------------------------------------------------------------------------------
+
+// A constant tensor of integers keeps its elements; a value gets a reshape.
+void with_shape(Call& c, Dims shape) {
+  if (c.all_integers() || (c.known(0) && !c.known(0)->is_float)) {
+    Tensor t = *c.known(0);
+    t.dims = std::move(shape);
+    return c.out(0, std::move(t));
+  }
+  c.out(0, c.reshape(c.any(0), std::move(shape)));
+}
+
+void flatten(Call& c, const char*) {
+  Value* x = c.any(0);
+  int64_t rank = x->type.rank(), axis = c.integer("axis", 1);
+  if (axis != rank) axis = c.axis(axis, rank);
+  const Dims& d = x->type.dims;
+  int64_t rows = std::accumulate(d.begin(), d.begin() + axis, int64_t{1}, std::multiplies<>());
+  c.out(0, c.reshape(x, {rows, x->type.elements() / rows}));
+}
+
+void reshape(Call& c, const char*) {
+  const Dims from = c.shape(0);
+  const std::vector<int64_t> target = c.integers(1);
+  bool allow_zero = c.since >= 14 && c.flag("allowzero", false);
+  const auto& rebatch = c.scope().rebatch;
+  if (rebatch && !target.empty() && target[0] == rebatch->from && !from.empty() && from[0] == rebatch->to)
+    throw c.fail(
+        "the target shape {} is fixed to the batch of {} that the file was exported with, and the batch is "
+        "to be "
+        "{}: export the model with a symbolic batch axis",
+        to_string(target), rebatch->from, rebatch->to);
+  Dims shape = target;
+  int64_t free = -1, rest = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0 && !allow_zero) {
+      if (i >= from.size())
+        throw c.fail("axis {} of the target shape {} is 0, but the input has no such axis", i,
+                     to_string(target));
+      shape[i] = from[i];
+    }
+    if (shape[i] == -1) {
+      if (free >= 0) throw c.fail("the target shape {} has two free axes", to_string(target));
+      free = static_cast<int64_t>(i);
+      continue;
+    }
+    if (shape[i] < 0 || __builtin_mul_overflow(rest, shape[i], &rest))
+      throw c.fail("the target shape {} is impossible", to_string(target));
+  }
+  int64_t elements = checked_elements(from, c.loc());
+  if (free >= 0 && rest > 0 && elements % rest == 0) {
+    shape[free] = elements / rest;
+    rest *= shape[free];
+  }
+  if (rest != elements || (free >= 0 && shape[free] < 0))
+    throw c.fail("{} elements of shape {} do not fit the target shape {}", elements, to_string(from),
+                 to_string(target));
+  with_shape(c, shape);
+}
+
+void squeeze(Call& c, const char*) {
+  const Dims from = c.shape(0);
+  bool all = c.since < 13 ? !c.has("axes") : !c.has(1);
+  std::vector<int64_t> axes = c.axes(read_axes(c, 13), static_cast<int64_t>(from.size()));
+  Dims shape;
+  for (size_t i = 0; i < from.size(); ++i) {
+    bool named = std::binary_search(axes.begin(), axes.end(), static_cast<int64_t>(i));
+    if (named && from[i] != 1)
+      throw c.fail("axis {} of shape {} is not 1, so it cannot be squeezed", i, to_string(from));
+    if (!(named || (all && from[i] == 1))) shape.push_back(from[i]);
+  }
+  with_shape(c, shape);
+}
+
+void unsqueeze(Call& c, const char*) {
+  const Dims from = c.shape(0);
+  std::vector<int64_t> axes = read_axes(c, 13);
+  int64_t rank = static_cast<int64_t>(from.size() + axes.size());
+  axes = c.axes(axes, rank);
+  Dims shape = from;
+  for (int64_t a : axes) shape.insert(shape.begin() + a, 1);
+  with_shape(c, shape);
+}
+
+void transpose(Call& c, const char*) {
+  Value* x = c.any(0);
+  std::vector<int64_t> reversed(x->type.rank());
+  std::iota(reversed.rbegin(), reversed.rend(), 0);
+  std::vector<int64_t> permutation = c.integers("perm", reversed);
+  if (c.axes(permutation, x->type.rank()).size() != reversed.size())
+    throw c.fail("attribute 'perm' is {}, but the input has {} axes", to_string(permutation),
+                 reversed.size());
+  for (int64_t& axis : permutation) axis = c.axis(axis, x->type.rank());
+  c.out(0, c.transpose(x, permutation));
+}
+
+void concat(Call& c, const char*) {
+  int64_t axis = c.integer("axis");
+  if (c.all_integers()) return fold_concat(c);
+  std::vector<Value*> in;
+  for (int i = 0; i < c.inputs(); ++i) in.push_back(c.in(i));
+  if (in.empty()) throw c.fail("there is nothing to concatenate");
+  axis = c.axis(axis, in[0]->type.rank());
+  c.out(0, in.size() == 1 ? in[0] : c.value("concat", in, {{"axis", axis}}));
+}
+
+void slice(Call& c, const char*) {
+  std::vector<int64_t> starts, ends, axes, steps;
+  if (c.since < 10) {
+    starts = c.integers("starts");
+    ends = c.integers("ends");
+    axes = c.integers("axes", std::vector<int64_t>{});
+  } else {
+    starts = c.integers(1);
+    ends = c.integers(2);
+    if (c.has(3)) axes = c.integers(3);
+    if (c.has(4)) steps = c.integers(4);
+  }
+  if (axes.empty()) {
+    axes.resize(starts.size());
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  if (steps.empty()) steps.assign(starts.size(), 1);
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+    throw c.fail("there are {} starts, {} ends, {} axes and {} steps", starts.size(), ends.size(),
+                 axes.size(), steps.size());
+  const Dims from = c.shape(0);
+  c.axes(axes, static_cast<int64_t>(from.size()));
+  if (const Tensor* t = c.known(0); t && !t->is_float) {
+    if (t->dims.size() != 1 || axes.size() != 1)
+      throw c.fail("an integer tensor of shape {} cannot be sliced", to_string(from));
+    return fold_slice(c, starts[0], ends[0], steps[0]);
+  }
+  Value* x = c.any(0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    int64_t axis = c.axis(axes[i], static_cast<int64_t>(from.size())), n = from[axis];
+    if (steps[i] != 1)
+      throw c.fail("slices with steps {} are not supported, only with steps of 1", to_string(steps));
+    int64_t start = std::clamp<int64_t>(starts[i] < 0 ? starts[i] + n : starts[i], 0, n);
+    int64_t end = std::clamp<int64_t>(ends[i] < 0 ? ends[i] + n : ends[i], 0, n);
+    if (start >= end)
+      throw c.fail("the slice [{},{}) of axis {} with length {} is empty", starts[i], ends[i], axis, n);
+    if (start > 0 || end < n) x = c.value("slice", {x}, {{"axis", axis}, {"start", start}, {"end", end}});
+  }
+  c.out(0, x);
+}
+
+void gather(Call& c, const char*) {
+  int64_t rank = static_cast<int64_t>(c.shape(0).size()), axis = c.axis(c.integer("axis", 0), rank);
+  const Tensor& index = c.constant(1);
+  if (index.is_float) throw c.fail("the index must be of integers");
+  if (const Tensor* t = c.known(0); t && !t->is_float) return fold_gather(c);
+  if (!index.dims.empty()) throw c.fail("Gather is supported with one constant index only");
+  Value* x = c.any(0);
+  int64_t n = x->type.dims[axis], i = c.axis(index.ints[0], n);
+  Dims shape = x->type.dims;
+  shape.erase(shape.begin() + axis);
+  c.out(0, c.reshape(c.value("slice", {x}, {{"axis", axis}, {"start", i}, {"end", i + 1}}), shape));
+}
+
+// ---- Constants, copies, types
+// ---------------------------------------------------------------------------------------
+
+void constant(Call& c, const char*) {
+  if (const auto* a = c.attribute("value")) {
+    if (!a->has_t()) throw c.fail("attribute 'value' must be a tensor");
+    return c.out(0, a->t());
+  }
+  Tensor t;
+  if (c.attribute("value_int") || c.attribute("value_ints")) {
+    t.is_float = false;
+    t.type = onnx::TensorProto::INT64;
+    t.ints = c.has("value_int") ? std::vector<int64_t>{c.integer("value_int")} : c.integers("value_ints");
+    if (!c.has("value_int")) t.dims = {static_cast<int64_t>(t.ints.size())};
+  } else if (c.has("value_float")) {
+    t.floats = make_data(std::vector<float>{c.number("value_float")});
+  } else if (const auto* a = c.attribute("value_floats")) {
+    t.floats = make_data(std::vector<float>(a->floats().begin(), a->floats().end()));
+    t.dims = {a->floats_size()};
+  } else {
+    throw c.fail("this form of constant is not supported: there is no value, value_int(s) or value_float(s)");
+  }
+  c.out(0, std::move(t), false);
+}
+
+void identity(Call& c, const char*) { c.out_copy(0, 0); }
+
+void dropout(Call& c, const char*) {
+  float ratio = c.since < 12 ? c.number("ratio", 0.5f) : c.has(1) ? c.scalar(1) : 0.5f;
+  if (c.since >= 12) {
+    c.attribute("seed");
+    if (c.has(2)) c.scalar(2);  // training_mode: whoever compiles a trainer asks for training anyway
+  }
+  if (ratio > 0) ++c.scope().dropouts;
+  c.out(0, c.in(0));
+}
+
+void cast(Call& c, const char*) {
+  int to = static_cast<int>(c.integer("to"));
+  if (c.since >= 19) c.integer("saturate", 1);  // of 8-bit floats, which are refused
+  const Tensor* t = c.known(0);
+  if (t && !t->is_float) return fold_cast(c, to);
+  if (is_float_type(to)) {
+    Value* x = c.any(0);
+    c.scope().narrow(to, c.loc().name);
+    return c.out(0, x->type.dtype == DType::f32 ? x : c.value("cast", {x}, {{"to", std::string("f32")}}));
+  }
+  if (to != onnx::TensorProto::INT64 && to != onnx::TensorProto::INT32)
+    throw c.fail("a cast to {} is not supported", type_name(to));
+  std::string type = to == onnx::TensorProto::INT64 ? "i64" : "i32";
+  c.out(0, c.value("cast", {c.any(0)}, {{"to", type}}));
+}
+
+void shape(Call& c, const char*) {
+  Dims d = c.shape(0);
+  int64_t rank = static_cast<int64_t>(d.size()), start = 0, end = rank;
+  if (c.since >= 15) {
+    start = c.integer("start", 0);
+    end = c.integer("end", rank);
+  }
+  start = std::clamp<int64_t>(start < 0 ? start + rank : start, 0, rank);
+  end = std::clamp<int64_t>(end < 0 ? end + rank : end, start, rank);
+  c.out(0, integers({d.begin() + start, d.begin() + end}));
+}
+
+// ---- The table
+// ------------------------------------------------------------------------------------------------------
+
+const std::vector<OpRow>& table() {
+  static const std::vector<OpRow> rows = {
+      {"Abs", {6, 13}, unary, "abs"},
+      {"Add", {7, 13, 14}, arithmetic, "add"},
+      {"AveragePool", {7, 10, 11, 19, 22}, average_pool},
+      {"BatchNormalization", {7, 9, 14, 15}, batch_norm},
+      {"Cast", {6, 9, 13, 19, 21, 23}, cast},
+      {"Clip", {6, 11, 12, 13}, clip},
+      {"Concat", {4, 11, 13}, concat},
+      {"Constant", {1, 9, 11, 12, 13, 19, 21, 23}, constant},
+      {"Conv", {1, 11, 22}, conv},
+      {"Div", {7, 13, 14}, arithmetic, "div"},
+      {"Dropout", {7, 10, 12, 13, 22}, dropout},
+      {"Exp", {6, 13}, unary, "exp"},
+      {"Flatten", {1, 9, 11, 13, 21, 23}, flatten},
+      {"Gather", {1, 11, 13}, gather},
+      {"Gemm", {7, 9, 11, 13}, gemm},
+      {"GlobalAveragePool", {1, 22}, global_pool, "reduce_mean"},
+      {"GlobalMaxPool", {1, 22}, global_pool, "reduce_max"},
+      {"Identity", {1, 13, 14, 16, 19, 21, 23}, identity},
+      {"Log", {6, 13}, unary, "log"},
+      {"LogSoftmax", {1, 11, 13}, softmax, "log_softmax"},
+      {"MatMul", {1, 9, 13}, matmul},
+      {"Max", {6, 8, 12, 13}, chain, "maximum"},
+      {"MaxPool", {1, 8, 10, 11, 12, 22}, max_pool},
+      {"Min", {6, 8, 12, 13}, chain, "minimum"},
+      {"Mul", {7, 13, 14}, arithmetic, "mul"},
+      {"Neg", {6, 13}, unary, "neg"},
+      {"ReduceMax", {1, 11, 12, 13, 18, 20}, reduce_from_18, "reduce_max"},
+      {"ReduceMean", {1, 11, 13, 18}, reduce_from_18, "reduce_mean"},
+      {"ReduceSum", {1, 11, 13}, reduce_from_13, "reduce_sum"},
+      {"Relu", {6, 13, 14}, unary, "relu"},
+      {"Reshape", {5, 13, 14, 19, 21, 23}, reshape},
+      {"Shape", {1, 13, 15, 19, 21, 23}, shape},
+      {"Sigmoid", {6, 13}, unary, "sigmoid"},
+      {"Slice", {1, 10, 11, 13}, slice},
+      {"Softmax", {1, 11, 13}, softmax, "softmax"},
+      {"Sqrt", {6, 13}, unary, "sqrt"},
+      {"Squeeze", {1, 11, 13, 21, 23}, squeeze},
+      {"Sub", {7, 13, 14}, arithmetic, "sub"},
+      {"Sum", {6, 8, 13}, chain, "add"},
+      {"Tanh", {6, 13}, unary, "tanh"},
+      {"Transpose", {1, 13, 21, 23}, transpose},
+      {"Unsqueeze", {1, 11, 13, 21, 23}, unsqueeze},
+  };
+  return rows;
+}
+
+}  // namespace
+
+const OpRow* find_row(std::string_view name) {
+  for (const OpRow& row : table())
+    if (name == row.name) return &row;
+  return nullptr;
+}
+
+std::vector<std::string> known_operators() {
+  std::vector<std::string> names;
+  for (const OpRow& row : table()) names.push_back(row.name);
+  return names;
+}
+
+int version_for(const OpRow& row, int64_t opset, const Loc& loc) {
+  int since = 0, refused = 0;
+  for (int v : row.since)
+    if (v <= opset) since = std::max(since, v);
+  for (int v : row.refused)
+    if (v <= opset) refused = std::max(refused, v);
+  if (!since || refused > since)
+    throw Error(loc, "opset {} has version {} of {}, which pock does not know; it knows the versions {}",
+                opset, refused, row.name, to_string(Dims(row.since.begin(), row.since.end())));
+  return since;
+}
+
+}  // namespace pock::onnx_frontend

@@ -1,0 +1,29 @@
+// The table of ONNX operators that pock reads: a row for each.
+//
+//   const OpRow* row = find_row("Softmax");
+//   Call call(scope, node, version_for(*row, opset, loc), loc);
+//   row->convert(call, row->op);
+#pragma once
+
+#include "call.h"
+
+namespace pock::onnx_frontend {
+
+constexpr int kOldestOpset = 7, kNewestOpset = 23;
+
+struct OpRow {
+  const char* name;
+  std::vector<int> since;  // the versions of the operator that `convert` knows, ascending
+  void (*convert)(Call&, const char* op);
+  const char* op = "";            // pock's operator, for conversions that serve several rows
+  std::vector<int> refused = {};  // versions up to kNewestOpset that it does not know
+};
+
+const OpRow* find_row(std::string_view name);  // nullptr: unknown
+std::vector<std::string> known_operators();
+
+// The version that holds at an opset: the newest that is not newer. Throws Error where pock does not know
+// that one.
+int version_for(const OpRow&, int64_t opset, const Loc&);
+
+}  // namespace pock::onnx_frontend

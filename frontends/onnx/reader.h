@@ -1,0 +1,48 @@
+// From the bytes of an ONNX file to its protobuf message, and from a stored tensor to plain elements.
+//
+//   ModelFile file = read_model("net.onnx");
+//   Tensor w = read_tensor(file, file.model.graph().initializer(0), loc);
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "pock/ir/graph.h"
+
+namespace pock::onnx_frontend {
+
+struct ModelFile {
+  onnx::ModelProto model;  // external data stands in raw_data
+  std::string name;        // the file's name without its folder
+  std::string hash;        // 16 hex digits over the file and its external data
+  std::unordered_map<const onnx::TensorProto*, std::string> problems;  // external data that could not be read
+};
+
+// Throws Error where the file cannot be read or is no ONNX model.
+ModelFile read_model(const std::string& path);
+
+// No tensor has more elements: sizes in bytes stay far from the ends of int64.
+constexpr int64_t kMostElements = int64_t{1} << 40;
+// The product of the dimensions; throws Error where one is negative or there are more than kMostElements.
+int64_t checked_elements(const Dims&, const Loc&);
+
+// A tensor's contents: floats of any width as f32, integers and booleans as i64.
+struct Tensor {
+  Dims dims;
+  int type = onnx::TensorProto::FLOAT;  // as stored
+  bool is_float = true;
+  Data floats;                // is_float; denormals are zero
+  std::vector<int64_t> ints;  // else
+
+  float scalar() const;  // element 0, of a tensor that has one
+};
+Tensor read_tensor(const ModelFile&, const onnx::TensorProto&, const Loc&);
+
+// "float", "int64", "string", ...: ONNX's own word for an element type.
+std::string type_name(int onnx_type);
+bool is_float_type(int onnx_type);
+
+}  // namespace pock::onnx_frontend

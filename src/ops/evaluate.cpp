@@ -1,0 +1,169 @@
+#include "pock/ops/evaluate.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "pock/ops/op.h"
+
+namespace pock {
+namespace {
+
+using loop::Precision;
+
+// How elements of a type are held.
+DType held_as(DType t, Precision p) { return t == DType::f32 && p == Precision::f64 ? DType::f64 : t; }
+
+int64_t held_bytes(const Type& t, Precision p) { return Type{held_as(t.dtype, p), t.dims}.bytes(); }
+
+// Calls `f` with a null pointer of the C++ type of an element.
+template <class F>
+void with_type(DType t, F f) {
+  switch (t) {
+    case DType::f32:
+      return f(static_cast<float*>(nullptr));
+    case DType::f64:
+      return f(static_cast<double*>(nullptr));
+    case DType::i8:
+      return f(static_cast<int8_t*>(nullptr));
+    case DType::u8:
+      return f(static_cast<uint8_t*>(nullptr));
+    case DType::i32:
+      return f(static_cast<int32_t*>(nullptr));
+    case DType::i64:
+      return f(static_cast<int64_t*>(nullptr));
+    case DType::mask:
+      POCK_CHECK(false, "masks have no elements of their own");
+  }
+}
+
+std::vector<double> to_doubles(const void* from, DType t, int64_t count) {
+  std::vector<double> numbers(count);
+  with_type(t, [&](auto* type) {
+    auto* elements = static_cast<decltype(type)>(const_cast<void*>(from));
+    for (int64_t i = 0; i < count; ++i) numbers[i] = static_cast<double>(elements[i]);
+  });
+  return numbers;
+}
+
+// Denormal floats become zero: no memory ever holds one.
+void from_doubles(const std::vector<double>& numbers, DType t, void* to) {
+  with_type(t, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      T element = static_cast<T>(numbers[i]);
+      if constexpr (std::is_same_v<T, float>)
+        if (std::fpclassify(element) == FP_SUBNORMAL) element = std::copysign(0.0f, element);
+      static_cast<T*>(to)[i] = element;
+    }
+  });
+}
+
+void copy_elements(Memory& m, const Value* from, const Value* to) {
+  int64_t bytes = held_bytes(from->type, m.precision);
+  POCK_CHECK(bytes == held_bytes(to->type, m.precision), "{} copied to {}", to_string(from->type),
+             to_string(to->type));
+  if (bytes) std::memcpy(m.at(to), m.at(from), bytes);
+}
+
+void run(const Node& n, Memory& m);
+
+// Runs an Expand operator in a graph of its own.
+void run_expanded(const Node& n, const Expand& expand, Memory& m) {
+  Graph g(std::string(n.op->name));
+  std::vector<Value*> inputs;
+  for (size_t i = 0; i < n.inputs().size(); ++i)
+    inputs.push_back(g.add_input(fmt::format("in{}", i), n.in(i)->type));
+  Node* copy = g.add_node(*n.op, inputs, n.attrs, n.loc);
+  Builder b(g, n.loc);
+  std::vector<Value*> results = expand.rule(b, *copy);
+  POCK_CHECK(results.size() == n.results().size(), "{} expands to {} results", n.op->name.text,
+             results.size());
+  g.erase(copy);
+
+  Memory inner(m.precision);
+  auto copy_across = [&](Memory& from_memory, const Value* from, Memory& to_memory, const Value* to) {
+    POCK_CHECK(from->type == to->type, "{} meets {}", to_string(from->type), to_string(to->type));
+    if (int64_t bytes = held_bytes(from->type, m.precision))
+      std::memcpy(to_memory.at(to), from_memory.at(from), bytes);
+  };
+  for (const Value* c : g.constants()) inner.set(c, c->data);
+  for (size_t i = 0; i < inputs.size(); ++i) copy_across(m, n.in(i), inner, inputs[i]);
+  for (const Node* node : g.nodes()) run(*node, inner);
+  for (size_t i = 0; i < results.size(); ++i) copy_across(inner, results[i], m, n.out(i));
+}
+
+void run(const Node& n, Memory& m) {
+  for (const Value* v : n.inputs())
+    POCK_CHECK(m.has(v), "{} reads a value that nobody set: {} '{}'", n.op->name.text, v->id, v->name);
+  if (n.op->is_view()) return copy_elements(m, n.in(0), n.out());
+  if (n.op->has_effect()) return copy_elements(m, n.in(1), n.in(0));
+  if (auto* expand = std::get_if<Expand>(&n.op->lower)) return run_expanded(n, *expand, m);
+  std::vector<void*> args;
+  for (const Value* v : n.inputs()) args.push_back(m.at(v));
+  for (const Value* v : n.results()) args.push_back(m.at(v));
+  interpret(lower_node(n), args, m.precision);
+}
+
+}  // namespace
+
+void* Memory::at(const Value* v) {
+  auto [it, fresh] = buffers_.try_emplace(v);
+  if (fresh) it->second.assign(held_bytes(v->type, precision), std::byte{0xff});
+  return it->second.data();
+}
+
+void Memory::set(const Value* v, const std::vector<double>& numbers) {
+  POCK_CHECK(static_cast<int64_t>(numbers.size()) == v->type.elements(), "{} numbers for {}", numbers.size(),
+             to_string(v->type));
+  from_doubles(numbers, held_as(v->type.dtype, precision), at(v));
+}
+
+void Memory::set(const Value* v, const Data& data) {
+  POCK_CHECK(data && static_cast<int64_t>(data->size()) == v->type.bytes(), "data does not fit {}",
+             to_string(v->type));
+  if (is_float(v->type.dtype))
+    set(v, to_doubles(data->data(), v->type.dtype, v->type.elements()));
+  else if (!data->empty())
+    std::memcpy(at(v), data->data(), data->size());
+}
+
+std::vector<double> Memory::read(const Value* v) const {
+  auto it = buffers_.find(v);
+  POCK_CHECK(it != buffers_.end(), "value {} '{}' was never set", v->id, v->name);
+  return to_doubles(it->second.data(), held_as(v->type.dtype, precision), v->type.elements());
+}
+
+Data Memory::raw(const Value* v) const {
+  POCK_CHECK(precision == Precision::f32, "raw elements are those of f32");
+  auto it = buffers_.find(v);
+  POCK_CHECK(it != buffers_.end(), "value {} '{}' was never set", v->id, v->name);
+  return make_data(it->second.data(), it->second.size());
+}
+
+Memory initial_memory(const Graph& g, Precision precision) {
+  Memory m(precision);
+  for (const Value* v : g.leaves()) {
+    if (v->kind == ValueKind::input || v->kind == ValueKind::scalar) continue;
+    if (v->data)
+      m.set(v, v->data);
+    else if (int64_t bytes = held_bytes(v->type, precision))
+      std::memset(m.at(v), 0, bytes);
+  }
+  return m;
+}
+
+void evaluate(const Graph& g, Memory& m) {
+  for (const Node* n : g.nodes()) run(*n, m);
+}
+
+std::vector<Data> evaluate_node(const Node& n, const std::vector<Data>& inputs) {
+  Memory m;
+  for (size_t i = 0; i < inputs.size(); ++i) m.set(n.in(i), inputs[i]);
+  run(n, m);
+  std::vector<Data> results;
+  for (const Value* v : n.results()) results.push_back(m.raw(v));
+  return results;
+}
+
+}  // namespace pock

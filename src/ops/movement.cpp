@@ -1,0 +1,192 @@
+// Elements moved and not changed.
+#include <algorithm>
+
+#include "rules.h"
+
+namespace pock {
+namespace {
+
+using loop::Expr;
+
+int64_t axis_attr(const Node& n) { return from_start(n.integer("axis"), n.in(0)->type.rank()); }
+
+std::vector<Expr> shifted(std::vector<Expr> index, int64_t axis, int64_t by) {
+  index[axis] = index[axis] + by;
+  return index;
+}
+
+const OpDef kReshape{
+    .name = "reshape",
+    .doc = "the same elements in the same order under another shape",
+    .inputs = 1,
+    .attrs = {ints_attr("shape")},
+    .infer = [](const InferArgs& a) -> Types {
+      Type t{a.in(0).dtype, a.integers("shape")};
+      for (int64_t d : t.dims)
+        if (d < 0) throw a.fail("shape {} has a negative length", to_string(t.dims));
+      if (t.elements() != a.in(0).elements())
+        throw a.fail("shape {} has {} elements, the input {} has {}", to_string(t.dims), t.elements(),
+                     to_string(a.in(0)), a.in(0).elements());
+      return {t};
+    },
+    .gradient = Gradient([](GradArgs& g) { g.add(0, g.b.reshape(g.dout(), g.in(0)->type.dims)); }),
+    .lower = View(),
+};
+
+const OpDef kTranspose{
+    .name = "transpose",
+    .doc = "axis i of the result is axis permutation[i] of the input",
+    .inputs = 1,
+    .attrs = {ints_attr("permutation")},
+    .infer = [](const InferArgs& a) -> Types {
+      const auto& permutation = a.integers("permutation");
+      Dims order = permutation, dims;
+      std::sort(order.begin(), order.end());
+      bool valid = std::ssize(order) == a.in(0).rank();
+      for (size_t i = 0; valid && i < order.size(); ++i) valid = order[i] == static_cast<int64_t>(i);
+      if (!valid)
+        throw a.fail("{} is not an order of the {} axes of {}", to_string(permutation), a.in(0).rank(),
+                     to_string(a.in(0)));
+      for (int64_t axis : permutation) dims.push_back(a.in(0).dims[axis]);
+      return {Type{a.in(0).dtype, dims}};
+    },
+    .gradient = Gradient([](GradArgs& g) {
+      const auto& permutation = g.node.integers("permutation");
+      std::vector<int64_t> inverse(permutation.size());
+      for (size_t i = 0; i < permutation.size(); ++i) inverse[permutation[i]] = static_cast<int64_t>(i);
+      g.add(0, g.b.transpose(g.dout(), inverse));
+    }),
+    .lower = Nest([](NestArgs& n) {
+      const auto& permutation = n.node.integers("permutation");
+      n.each(n.out_type().dims, [&](const std::vector<Expr>& out) {
+        std::vector<Expr> in(out.size());
+        for (size_t i = 0; i < out.size(); ++i) in[permutation[i]] = out[i];
+        n.out(0, out, n.in(0, in));
+      });
+    }),
+};
+
+const OpDef kBroadcastTo{
+    .name = "broadcast_to",
+    .doc = "repeated along new axes in front and along axes of length 1, up to `shape`",
+    .inputs = 1,
+    .attrs = {ints_attr("shape")},
+    .infer = [](const InferArgs& a) -> Types {
+      const auto& shape = a.integers("shape");
+      if (!broadcasts_to(a.in(0).dims, shape))
+        throw a.fail("{} does not broadcast to {}", to_string(a.in(0)), to_string(shape));
+      return {Type{a.in(0).dtype, shape}};
+    },
+    .gradient = Gradient([](GradArgs& g) { g.add(0, g.b.sum_to(g.dout(), g.in(0)->type.dims)); }),
+    .lower = Scalar([](const ScalarArgs& a) { return a.in(0); }),
+    .in_place = 1,
+    .cheap = true,
+};
+
+const OpDef kConcat{
+    .name = "concat",
+    .doc = "the inputs one after the other along `axis`",
+    .inputs = 1,
+    .attrs = {int_attr("axis")},
+    .infer = [](const InferArgs& a) -> Types {
+      Type out = a.in(0);
+      int64_t axis = need_axis(a, a.integer("axis"), out.rank());
+      for (int i = 1; i < a.count(); ++i) {
+        Type t = a.in(i);
+        int64_t length = t.rank() == out.rank() ? t.dims[axis] : 0;
+        if (t.rank() == out.rank()) t.dims[axis] = out.dims[axis];
+        if (t != out)
+          throw a.fail("input {} is {} and does not continue {} along axis {}", i, to_string(a.in(i)),
+                       to_string(a.in(0)), axis);
+        out.dims[axis] += length;
+      }
+      return {out};
+    },
+    .gradient = Gradient([](GradArgs& g) {
+      int64_t axis = axis_attr(g.node), start = 0;
+      for (size_t i = 0; i < g.node.inputs().size(); ++i) {
+        int64_t end = start + g.in(i)->type.dims[axis];
+        g.add(static_cast<int>(i),
+              g.b.value("slice", {g.dout()}, {{"axis", axis}, {"start", start}, {"end", end}}));
+        start = end;
+      }
+    }),
+    .lower = Nest([](NestArgs& n) {
+      int64_t axis = axis_attr(n.node), start = 0;
+      for (size_t i = 0; i < n.node.inputs().size(); ++i) {
+        n.each(n.in_type(i).dims, [&](const std::vector<Expr>& index) {
+          n.out(0, shifted(index, axis, start), n.in(i, index));
+        });
+        start += n.in_type(i).dims[axis];
+      }
+    }),
+    .variadic = true,
+};
+
+const OpDef kSlice{
+    .name = "slice",
+    .doc = "the elements from `start` up to but without `end` along `axis`",
+    .inputs = 1,
+    .attrs = {int_attr("axis"), int_attr("start"), int_attr("end")},
+    .infer = [](const InferArgs& a) -> Types {
+      Type t = a.in(0);
+      int64_t axis = need_axis(a, a.integer("axis"), t.rank());
+      int64_t start = a.integer("start"), end = a.integer("end");
+      if (start < 0 || end < start || end > t.dims[axis])
+        throw a.fail("elements {} to {} are not within the {} of axis {}", start, end, t.dims[axis], axis);
+      t.dims[axis] = end - start;
+      return {t};
+    },
+    .gradient = Gradient([](GradArgs& g) {
+      int64_t axis = axis_attr(g.node), start = g.node.integer("start");
+      int64_t after = g.in(0)->type.dims[axis] - g.node.integer("end");
+      g.add(0, g.b.value("pad", {g.dout()}, {{"axis", axis}, {"before", start}, {"after", after}}));
+    }),
+    .lower = Nest([](NestArgs& n) {
+      n.each(n.out_type().dims, [&](const std::vector<Expr>& index) {
+        n.out(0, index, n.in(0, shifted(index, axis_attr(n.node), n.node.integer("start"))));
+      });
+    }),
+};
+
+const OpDef kPad{
+    .name = "pad",
+    .doc = "`before` zeros in front of the input along `axis` and `after` zeros behind it",
+    .inputs = 1,
+    .attrs = {int_attr("axis"), int_attr("before", 0), int_attr("after", 0)},
+    .infer = [](const InferArgs& a) -> Types {
+      need_floats(a);
+      Type t = a.in(0);
+      int64_t axis = need_axis(a, a.integer("axis"), t.rank());
+      int64_t before = a.integer("before"), after = a.integer("after");
+      if (before < 0 || after < 0) throw a.fail("padding {} and {} cannot be negative", before, after);
+      t.dims[axis] += before + after;
+      return {t};
+    },
+    .gradient = Gradient([](GradArgs& g) {
+      int64_t axis = axis_attr(g.node), start = g.node.integer("before");
+      int64_t end = start + g.in(0)->type.dims[axis];
+      g.add(0, g.b.value("slice", {g.dout()}, {{"axis", axis}, {"start", start}, {"end", end}}));
+    }),
+    .lower = Nest([](NestArgs& n) {
+      int64_t axis = axis_attr(n.node), before = n.node.integer("before"), after = n.node.integer("after");
+      Dims dims = n.in_type(0).dims;
+      auto zeros = [&](int64_t count, int64_t from) {
+        Dims part = dims;
+        part[axis] = count;
+        if (count > 0)
+          n.each(part,
+                 [&](const std::vector<Expr>& index) { n.out(0, shifted(index, axis, from), loop::lit(0)); });
+      };
+      zeros(before, 0);
+      n.each(dims,
+             [&](const std::vector<Expr>& index) { n.out(0, shifted(index, axis, before), n.in(0, index)); });
+      zeros(after, before + dims[axis]);
+    }),
+};
+
+}  // namespace
+
+OpList movement_ops() { return {&kReshape, &kTranspose, &kBroadcastTo, &kConcat, &kSlice, &kPad}; }
+
+}  // namespace pock

@@ -1,0 +1,243 @@
+// Sums, means and maxima over axes, and what is made of them along the last axis: softmax.
+#include <algorithm>
+#include <limits>
+
+#include "rules.h"
+#include "sums.h"
+
+namespace pock {
+namespace {
+
+using loop::Expr;
+using loop::lit;
+
+// Which axes `axes` names. No axes at all: every one.
+std::vector<bool> reduced_axes(const std::vector<int64_t>& axes, int rank) {
+  std::vector<bool> reduced(rank, axes.empty());
+  for (int64_t axis : axes) reduced[from_start(axis, rank)] = true;
+  return reduced;
+}
+
+// The shape with the reduced axes as 1, or without them.
+Dims reduced_shape(const Dims& dims, const std::vector<bool>& reduced, bool keep) {
+  Dims out;
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    if (!reduced[axis])
+      out.push_back(dims[axis]);
+    else if (keep)
+      out.push_back(1);
+  }
+  return out;
+}
+
+Types reduced_types(const InferArgs& a) {
+  need_floats(a);
+  const Type& x = a.in(0);
+  const auto& axes = a.integers("axes");
+  for (int64_t axis : axes) need_axis(a, axis, x.rank());
+  auto reduced = reduced_axes(axes, x.rank());
+  if (!axes.empty() && std::count(reduced.begin(), reduced.end(), true) != std::ssize(axes))
+    throw a.fail("axes {} name an axis twice", to_string(axes));
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (reduced[axis] && x.dims[axis] == 0) throw a.fail("axis {} to reduce has no elements", axis);
+  return {Type{x.dtype, reduced_shape(x.dims, reduced, a.integer("keep"))}};
+}
+
+const std::vector<AttrDef> kReduceAttrs = {ints_attr("axes"), int_attr("keep", 0)};
+
+// dout with the reduced axes back, at x's shape; the same for any result of the reduction.
+Value* spread(GradArgs& g, Value* v) {
+  const Dims& dims = g.in(0)->type.dims;
+  auto reduced = reduced_axes(g.node.integers("axes"), static_cast<int>(dims.size()));
+  return g.b.broadcast_to(g.b.reshape(v, reduced_shape(dims, reduced, true)), dims);
+}
+
+struct Reduction {
+  std::vector<bool> reduced;
+  Dims reduced_dims;
+  bool last_only = false;
+
+  explicit Reduction(const Node& n) {
+    const Dims& dims = n.in(0)->type.dims;
+    reduced = reduced_axes(n.integers("axes"), static_cast<int>(dims.size()));
+    int count = 0;
+    for (size_t axis = 0; axis < dims.size(); ++axis)
+      if (reduced[axis]) {
+        reduced_dims.push_back(dims[axis]);
+        ++count;
+      }
+    last_only = count == 1 && reduced.back();
+  }
+  // The input's index from the result's and the position among the reduced axes.
+  std::vector<Expr> index(const std::vector<Expr>& out, const std::vector<Expr>& position, bool keep) const {
+    std::vector<Expr> index;
+    size_t o = 0, p = 0;
+    for (bool r : reduced) {
+      index.push_back(r ? position[p++] : out[o]);
+      if (!r || keep) ++o;
+    }
+    return index;
+  }
+};
+
+// `finish` makes the result of the sum.
+void sum_nest(NestArgs& n, const std::function<Expr(Expr)>& finish) {
+  Reduction r(n.node);
+  bool keep = n.node.integer("keep");
+  n.each(n.out_type().dims, [&](const std::vector<Expr>& out) {
+    auto term = [&](const std::vector<Expr>& position) { return n.in(0, r.index(out, position, keep)); };
+    Expr sum;
+    if (r.last_only) {
+      sum = sum_lanes(n, "sum", r.reduced_dims[0], [&](Expr i) { return term({i}); });
+    } else {
+      Chunks chunks(r.reduced_dims);
+      sum = sum_chunks(n, chunks, 1, [&](Expr chunk, const auto& sums) {
+        chunks.each_position(n, chunk, [&](const std::vector<Expr>& position) {
+          std::vector<Expr> at(position.begin(), position.begin() + r.reduced_dims.size());
+          n.set(sums[0], load(sums[0]) + term(at));
+        });
+      })[0];
+    }
+    n.out(0, out, finish(sum));
+  });
+}
+
+const OpDef kReduceSum{
+    .name = "reduce_sum",
+    .doc = "sum over `axes` (none named: all), which stay as 1 where `keep`",
+    .inputs = 1,
+    .attrs = kReduceAttrs,
+    .infer = reduced_types,
+    .gradient = Gradient([](GradArgs& g) { g.add(0, spread(g, g.dout())); }),
+    .lower = Nest([](NestArgs& n) { sum_nest(n, [](Expr sum) { return sum; }); }),
+};
+
+int64_t reduced_count(const Node& n) { return n.in(0)->type.elements() / n.out(0)->type.elements(); }
+
+const OpDef kReduceMean{
+    .name = "reduce_mean",
+    .doc = "the sum over `axes` divided by how many elements it has",
+    .inputs = 1,
+    .attrs = kReduceAttrs,
+    .infer = reduced_types,
+    .gradient = Gradient([](GradArgs& g) {
+      Value* count = g.b.constant(static_cast<float>(reduced_count(g.node)));
+      g.add(0, spread(g, g.b.div(g.dout(), count)));
+    }),
+    .lower = Nest([](NestArgs& n) {
+      Expr count = lit(static_cast<double>(reduced_count(n.node)));
+      sum_nest(n, [&](Expr sum) { return sum / count; });
+    }),
+};
+
+const OpDef kReduceMax{
+    .name = "reduce_max",
+    .doc = "greatest element over `axes`, NaN if there is one; the gradient is spread evenly over ties",
+    .inputs = 1,
+    .attrs = kReduceAttrs,
+    .infer = reduced_types,
+    .gradient = Gradient([](GradArgs& g) {
+      Builder& b = g.b;
+      const auto& axes = g.node.integers("axes");
+      Value* ties = b.value("equal", {g.in(0), spread(g, g.out())});
+      Value* share = b.div(g.dout(), b.reduce_sum(ties, axes, g.node.integer("keep")));
+      g.add(0, b.mul(ties, spread(g, share)));
+    }),
+    .lower = Nest([](NestArgs& n) {
+      Reduction r(n.node);
+      bool keep = n.node.integer("keep");
+      n.each(n.out_type().dims, [&](const std::vector<Expr>& out) {
+        auto element = [&](const std::vector<Expr>& position) {
+          return n.in(0, r.index(out, position, keep));
+        };
+        if (r.last_only) {
+          n.out(0, out, max_lanes(n, "max", r.reduced_dims[0], [&](Expr i) { return element({i}); }));
+          return;
+        }
+        auto best = n.reg("best", lit(-std::numeric_limits<double>::infinity()));
+        std::vector<Expr> position;
+        std::function<void()> next = [&] {
+          if (position.size() == r.reduced_dims.size())
+            return n.set(best, max(load(best), element(position)));
+          n.loop("x", 0, r.reduced_dims[position.size()], [&](Expr x) {
+            position.push_back(x);
+            next();
+            position.pop_back();
+          });
+        };
+        next();
+        n.out(0, out, load(best));
+      });
+    }),
+};
+
+const OpDef kEqual{
+    .name = "equal",
+    .doc = "a == b ? 1 : 0, as f32",
+    .inputs = 2,
+    .infer = broadcast_floats,
+    .gradient = Gradient::none(kFirstOrderOnly),
+    .lower = Scalar([](const ScalarArgs& a) { return select(a.in(0) == a.in(1), lit(1), lit(0)); }),
+    .in_place = 2,
+};
+
+Types last_axis(const InferArgs& a) {
+  need_floats(a);
+  if (a.in(0).rank() == 0 || a.in(0).dim(-1) == 0) throw a.fail("softmax needs a last axis with elements");
+  return same_as(a.in(0));
+}
+
+// For every row: its elements minus their maximum, and the sum of the exponentials (1 where all are -inf, so
+// that such a row divides to 0).
+void softmax_nest(NestArgs& n, const std::function<Expr(Expr shifted, Expr sum)>& value) {
+  Dims rows = n.out_type().dims;
+  int64_t extent = rows.back();
+  rows.pop_back();
+  n.each(rows, [&](const std::vector<Expr>& row) {
+    auto at = [&](Expr i) {
+      std::vector<Expr> index = row;
+      index.push_back(i);
+      return index;
+    };
+    Expr shift = softmax_shift(n, extent, [&](Expr i) { return n.in(0, at(i)); });
+    auto shifted = [&](Expr i) { return n.in(0, at(i)) - shift; };
+    Expr total = sum_lanes(n, "sum", extent, [&](Expr i) { return exp(shifted(i)); });
+    Expr sum = load(n.reg("total", select(total == lit(0), lit(1), total)));
+    n.each("x", extent, [&](Expr i) { n.out(0, at(i), value(shifted(i), sum)); });
+  });
+}
+
+const OpDef kSoftmax{
+    .name = "softmax",
+    .doc = "exp(x - max) / sum of those, along the last axis; a row of nothing but -inf gives 0",
+    .inputs = 1,
+    .infer = last_axis,
+    .gradient = Gradient([](GradArgs& g) {
+      Value* weighted = g.b.reduce_sum(g.b.mul(g.dout(), g.out()), {-1}, true);
+      g.add(0, g.b.mul(g.out(), g.b.sub(g.dout(), weighted)));
+    }),
+    .lower =
+        Nest([](NestArgs& n) { softmax_nest(n, [](Expr shifted, Expr sum) { return exp(shifted) / sum; }); }),
+    .normalizes_classes = true,
+};
+
+const OpDef kLogSoftmax{
+    .name = "log_softmax",
+    .doc =
+        "x - max - log of the sum of exp(x - max), along the last axis; a row of nothing but -inf stays -inf",
+    .inputs = 1,
+    .infer = last_axis,
+    .gradient = Gradient([](GradArgs& g) {
+      Value* sum = g.b.reduce_sum(g.dout(), {-1}, true);
+      g.add(0, g.b.sub(g.dout(), g.b.mul(g.b.value("exp", {g.out()}), sum)));
+    }),
+    .lower =
+        Nest([](NestArgs& n) { softmax_nest(n, [](Expr shifted, Expr sum) { return shifted - log(sum); }); }),
+    .normalizes_classes = true,
+};
+
+}  // namespace
+
+OpList reduce_ops() { return {&kReduceSum, &kReduceMean, &kReduceMax, &kEqual, &kSoftmax, &kLogSoftmax}; }
+
+}  // namespace pock
