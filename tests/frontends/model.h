@@ -27,6 +27,7 @@ class Folder {
   }
   ~Folder() { std::filesystem::remove_all(path); }
   std::string write(const std::string& name, const std::string& bytes) const {
+    std::filesystem::remove(path / name);  // some file systems flush a file that is overwritten
     std::ofstream(path / name, std::ios::binary) << bytes;
     return (path / name).string();
   }
