@@ -270,14 +270,14 @@ void Call::out_copy(int i, int input) {
     scope_.copy_example = fmt::format("'{}' of '{}'", to.name, from.name);
 }
 
-void Call::check_all_used() const {
+void Call::check_complete() const {
   for (const auto& a : node_.attribute())
     if (!read_attributes_.count(a.name())) throw Error(loc_, "attribute '{}' is not supported", a.name());
   for (int i = 0; i < inputs(); ++i)
     if (has(i) && !read_inputs_.count(i))
       throw Error(loc_, "input {} ('{}') is one too many", i, node_.input(i));
   for (int i = 0; i < node_.output_size(); ++i)
-    if (wants(i) && !scope_.find(node_.output(i)))
+    if (wants(i) && !scope_.find(node_.output(i)) && scope_.read_names.count(node_.output(i)))
       throw Error(loc_, "output {} ('{}') is not supported", i, node_.output(i));
 }
 

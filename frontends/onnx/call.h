@@ -36,6 +36,7 @@ class Scope {
   const ModelFile& file;
   Graph& graph;
   int64_t opset = 0;
+  std::set<std::string> read_names;  // inputs of nodes and outputs of the graph
   // An export of a fixed batch that is read with another.
   struct Rebatch {
     int64_t from, to;
@@ -90,6 +91,7 @@ class Call {
   std::vector<int64_t> integers(const char* name, std::optional<std::vector<int64_t>> standard = {});
   bool flag(const char* name, bool standard) { return integer(name, standard) != 0; }
   const onnx::AttributeProto* attribute(const char* name);
+  Tensor read(const onnx::TensorProto& t) { return read_tensor(scope_.file, t, loc_); }  // of an attribute
 
   // `axis`, negative ones counted from the end; an Error outside [-rank, rank).
   int64_t axis(int64_t axis, int64_t rank) const;
@@ -111,8 +113,9 @@ class Call {
   void out(int i, const onnx::TensorProto&);      // a Constant's tensor
   void out_copy(int i, int input);                // the input itself; a weight is copied to one of its own
 
-  // After the conversion: everything that was given has been understood.
-  void check_all_used() const;
+  // After the conversion: everything that was given has been understood, and everything that is read was
+  // made.
+  void check_complete() const;
 
   template <class... Args>
   Error fail(fmt::format_string<Args...> format, Args&&... args) {

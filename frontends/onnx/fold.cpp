@@ -39,6 +39,7 @@ void fold_concat(Call& c) {
     const Tensor& t = c.constant(i);
     if (t.dims.size() != 1)
       throw c.fail("integer tensors of shape {} cannot be concatenated", to_string(t.dims));
+    if (all.size() + t.ints.size() > kMostFolded) throw c.fail("the result is too large to be a shape");
     all.insert(all.end(), t.ints.begin(), t.ints.end());
   }
   c.out(0, integers(std::move(all)));

@@ -6,6 +6,9 @@
 
 namespace pock::onnx_frontend {
 
+// Shapes are small: no chain makes more integers.
+constexpr int64_t kMostFolded = 1 << 20;
+
 Tensor integers(std::vector<int64_t>);  // int64, rank 1
 
 // All inputs are known integer tensors; each sets output 0. `op`: add, sub, mul, div (towards zero).

@@ -29,7 +29,7 @@ class Importer {
     scope_.opset = find_opset();
     define_initializers();
     define_inputs();
-    for (const auto& node : source_.node()) index_outputs(node);
+    index_names();
     for (const auto& node : source_.node()) import_node(node);
     if (optimised_)
       report_.add(
@@ -207,9 +207,13 @@ class Importer {
   // ---- Nodes
   // --------------------------------------------------------------------------------------------------------
 
-  void index_outputs(const onnx::NodeProto& node) {
-    for (const std::string& name : node.output())
-      if (!name.empty()) makers_.emplace(name, &node);
+  void index_names() {
+    for (const auto& node : source_.node()) {
+      for (const std::string& name : node.output())
+        if (!name.empty()) makers_.emplace(name, &node);
+      scope_.read_names.insert(node.input().begin(), node.input().end());
+    }
+    for (const auto& info : source_.output()) scope_.read_names.insert(info.name());
   }
 
   void import_node(const onnx::NodeProto& node) {
@@ -220,7 +224,7 @@ class Importer {
       if (!check_names(node, loc)) return;
       Call call(scope_, node, since, loc);
       row.convert(call, row.op);
-      call.check_all_used();
+      call.check_complete();
     });
     for (const std::string& name : node.output()) {
       if (good && scope_.find(name)) continue;

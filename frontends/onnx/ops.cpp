@@ -197,6 +197,9 @@ void global_pool(Call& c, const char* op) {
 // ---- Normalisation, softmax, reductions
 // -----------------------------------------------------------------------------
 
+// The number that was meant: 0.9, where the file has the float nearest to it.
+double decimal(float x) { return std::stod(fmt::format("{}", x)); }
+
 void batch_norm(Call& c, const char*) {
   Value* x = c.in(0);
   if (c.since < 9 && c.integer("spatial", 1) != 1) throw c.fail("batch norm with spatial=0 is not supported");
@@ -210,7 +213,7 @@ void batch_norm(Call& c, const char*) {
   Value *scale = c.in(1), *shift = c.in(2), *mean = c.statistic(3);
   Value* y =
       c.value("batch_norm", {x, scale, shift, mean, c.statistic(4)},
-              {{"epsilon", double{epsilon}}, {"momentum", double{momentum}}, {"training", int64_t{0}}});
+              {{"epsilon", decimal(epsilon)}, {"momentum", decimal(momentum)}, {"training", int64_t{0}}});
   c.out(0, y);
 }
 
@@ -473,6 +476,22 @@ void cast(Call& c, const char*) {
   c.out(0, c.value("cast", {c.any(0)}, {{"to", type}}));
 }
 
+void constant_of_shape(Call& c, const char*) {
+  const Dims dims = c.integers(0);
+  Tensor fill;
+  fill.floats = make_data(std::vector<float>{0});
+  if (const auto* a = c.attribute("value")) fill = c.read(a->t());
+  int64_t n = checked_elements(fill.dims, c.loc());
+  if (n != 1) throw c.fail("attribute 'value' must have one element, but has {}", n);
+  if (fill.is_float)
+    return c.out(0, c.value("broadcast_to", {c.number_value(fill.scalar())}, {{"shape", dims}}));
+  n = checked_elements(dims, c.loc());
+  if (n > kMostFolded) throw c.fail("a constant of {} integers is too large to be a shape", n);
+  fill.dims = dims;
+  fill.ints.assign(n, fill.ints[0]);
+  c.out(0, std::move(fill));
+}
+
 void shape(Call& c, const char*) {
   Dims d = c.shape(0);
   int64_t rank = static_cast<int64_t>(d.size()), start = 0, end = rank;
@@ -498,6 +517,7 @@ const std::vector<OpRow>& table() {
       {"Clip", {6, 11, 12, 13}, clip},
       {"Concat", {4, 11, 13}, concat},
       {"Constant", {1, 9, 11, 12, 13, 19, 21, 23}, constant},
+      {"ConstantOfShape", {9, 20, 21, 23}, constant_of_shape},
       {"Conv", {1, 11, 22}, conv},
       {"Div", {7, 13, 14}, arithmetic, "div"},
       {"Dropout", {7, 10, 12, 13, 22}, dropout},
