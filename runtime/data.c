@@ -284,8 +284,8 @@ static void check_source(const struct pock_source* source, struct pock_text* why
   }
 }
 
-bool pock_open_dataset(const struct pock_program* program, const char* const* paths, struct pock_dataset* set,
-                       struct pock_text* report) {
+bool pock_open_dataset(const struct pock_program* program, const char* const* paths, const char* prefix,
+                       struct pock_dataset* set, struct pock_text* report) {
   size_t before = report->length;
   set->count = program->input_count;
   set->batch = program->batch;
@@ -312,10 +312,13 @@ bool pock_open_dataset(const struct pock_program* program, const char* const* pa
                     (unsigned long long)set->samples);
       }
     }
-    if (why.length) pock_format(report, "  '%s' %.*s\n", source->path, (int)pock_text_size(&why), message);
+    if (why.length)
+      pock_format(report, "  --%s%s '%s' %.*s\n", prefix,
+                  source->input->feed == POCK_DATA ? "data" : "labels", source->path,
+                  (int)pock_text_size(&why), message);
   }
   if (report->length == before && set->samples == 0)
-    pock_format(report, "  '%s' holds no samples\n", first ? first->path : "");
+    pock_format(report, "  --%sdata '%s' holds no samples\n", prefix, first ? first->path : "");
   return report->length == before;
 }
 

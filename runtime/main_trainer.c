@@ -75,10 +75,10 @@ static bool open_data(struct trainer* t) {
   const struct pock_program* p = t->program;
   char buffer[16384];
   struct pock_text report = {buffer, 0, sizeof buffer};
-  if (pock_open_dataset(p, t->options.data, &t->train, &report) && t->train.samples < p->batch)
-    pock_format(&report, "  '%s' has %llu samples, fewer than one batch of %d\n", t->train.sources[0].path,
-                (unsigned long long)t->train.samples, (int)p->batch);
-  if (t->options.evaluate) pock_open_dataset(p, t->options.eval_data, &t->eval, &report);
+  if (pock_open_dataset(p, t->options.data, "", &t->train, &report) && t->train.samples < p->batch)
+    pock_format(&report, "  --data '%s' has %llu samples, fewer than one batch of %d\n",
+                t->train.sources[0].path, (unsigned long long)t->train.samples, (int)p->batch);
+  if (t->options.evaluate) pock_open_dataset(p, t->options.eval_data, "eval-", &t->eval, &report);
   if (!report.length) return true;
   pock_say("trainer: the data cannot be used:\n");
   pock_write(2, buffer, pock_text_size(&report));
@@ -122,7 +122,8 @@ static bool resume(struct trainer* t) {
     if (verdict == POCK_GOOD) {
       pock_say("trainer: checkpoint '%s' %.*s; resuming from '%s'\n", path, (int)pock_text_size(&why), first,
                previous);
-      t->keep_previous = false;
+      // FILE is damaged: the first save must not put it in the place of the good one.
+      t->keep_previous = !t->options.checkpoint || !pock_equal(t->options.checkpoint, path);
     }
   }
   if (verdict != POCK_GOOD) {
@@ -260,6 +261,7 @@ static void show_progress(const struct trainer* t) {
 static bool one_step(struct trainer* t, const struct pock_shuffle* shuffle) {
   const struct pock_program* p = t->program;
   double start = pock_seconds();
+  if (t->options.poison_arena) memset(t->memory.arena, 0xff, p->arena_bytes);
   for (uint32_t row = 0; row < p->batch; ++row) {
     uint64_t sample = t->progress.position + row;
     pock_gather(&t->train, t->options.no_shuffle ? sample : pock_shuffled(shuffle, sample), row,

@@ -19,6 +19,8 @@ static const char train_help[] =
     "  --seed S                 order of the samples and randomness in the model\n"
     "  --threads N              at most as many as planned when compiled\n"
     "  --no-shuffle             take the samples in the order of the file\n"
+    "  --poison-arena           fill the arena with NaN before each step; the result must\n"
+    "                           not change (a check of the compiler)\n"
     "  --eval-data [INPUT=]FILE, --eval-labels [OUTPUT=]FILE\n"
     "                           evaluate on these at the start and after each epoch\n"
     "  --checkpoint FILE        save at the end, and on SIGINT or SIGTERM\n"
@@ -119,6 +121,7 @@ enum option {
   SEED,
   THREADS,
   NO_SHUFFLE,
+  POISON_ARENA,
   CHECKPOINT,
   CHECKPOINT_EVERY,
   RESUME,
@@ -133,7 +136,7 @@ enum option {
 
 static const char option_names[UNKNOWN][20] = {
     "--epochs",    "--steps",       "--lr",         "--seed",
-    "--threads",   "--no-shuffle",  "--checkpoint", "--checkpoint-every",
+    "--threads",   "--no-shuffle",  "--poison-arena", "--checkpoint", "--checkpoint-every",
     "--resume",    "--log",         "--data",       "--labels",
     "--eval-data", "--eval-labels", "--opt"};
 
@@ -152,6 +155,8 @@ static bool set_option(struct parser* p, enum option option, const char* value) 
       return set_hyper(p, "lr", 2, value);
     case NO_SHUFFLE:
       return o->no_shuffle = true;
+    case POISON_ARENA:
+      return o->poison_arena = true;
     case CHECKPOINT:
       return set_file(name, value, &o->checkpoint);
     case CHECKPOINT_EVERY:
@@ -210,8 +215,9 @@ static bool parse_train(struct parser* p, char** argv) {
       if (p->seen >> option & 1) return bad("%s was given twice", *argv);
       p->seen |= (uint32_t)1 << option;
     }
-    if (option != NO_SHUFFLE && !argv[1]) return bad("%s needs a value", *argv);
-    if (!set_option(p, option, option == NO_SHUFFLE ? "" : *++argv)) return false;
+    bool flag = option == NO_SHUFFLE || option == POISON_ARENA;
+    if (!flag && !argv[1]) return bad("%s needs a value", *argv);
+    if (!set_option(p, option, flag ? "" : *++argv)) return false;
   }
   if (!check_paths(p, o->data, "--data", "--labels")) return false;
   if (o->evaluate && !check_paths(p, o->eval_data, "--eval-data", "--eval-labels")) return false;

@@ -103,8 +103,9 @@ struct pock_dataset {
   uint64_t samples;
 };
 // Maps and checks one file for each input; appends every problem to `report` and is false if there was one.
-bool pock_open_dataset(const struct pock_program* program, const char* const* paths, struct pock_dataset* set,
-                       struct pock_text* report);
+// The files came from --data and --labels, with `prefix` ("" or "eval-") in their names.
+bool pock_open_dataset(const struct pock_program* program, const char* const* paths, const char* prefix,
+                       struct pock_dataset* set, struct pock_text* report);
 // Copies one sample of every source into row `row` of the batch.
 void pock_gather(const struct pock_dataset* set, uint64_t sample, uint32_t row, char* arena, bool infer);
 // Copies floats; denormals become zero.
@@ -176,7 +177,7 @@ struct pock_options {
   bool* hyper_given;
   uint64_t epochs, steps;  // one of them is 0
   uint64_t seed;
-  bool seed_given, no_shuffle, log_json, info_json;
+  bool seed_given, no_shuffle, poison_arena, log_json, info_json;
   uint32_t threads;  // 0: not given
   const char *checkpoint, *resume;
   uint64_t checkpoint_every;

@@ -97,7 +97,7 @@ class Checker {
     const Node* update = nullptr;
     for (const Node* user : p->users) {
       if (!user->op->has_effect() || user->in(0) != p) continue;
-      if (update) fault("{} is updated twice", names_(p));
+      if (update && update != user) fault("{} is updated twice", names_(p));
       update = user;
     }
     if (!update) return;

@@ -1,5 +1,5 @@
-// From loops to the interpreter's instructions. Index arithmetic without loads moves out to the innermost loop that it
-// depends on; everything else stays where it stands.
+// From loops to the interpreter's instructions. Index arithmetic without loads moves out to the innermost
+// loop that it depends on; everything else stays where it stands.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -91,7 +91,8 @@ class Compiler {
 
   void stmt(const Stmt& s) {
     switch (s.kind) {
-      case StmtKind::loop: return loop(s);
+      case StmtKind::loop:
+        return loop(s);
       case StmtKind::when: {
         values_.clear();
         uint32_t condition = value(precise(s.value));
@@ -100,13 +101,17 @@ class Compiler {
         close({.code = Code::skip_unless, .a = condition}, std::nullopt);
         return;
       }
-      case StmtKind::store: return store(s);
-      case StmtKind::reg: return declare(s.buffer.get(), -1);
-      case StmtKind::barrier: return;
+      case StmtKind::store:
+        return store(s);
+      case StmtKind::reg:
+        return declare(s.buffer.get(), -1);
+      case StmtKind::barrier:
+        return;
     }
   }
 
-  // Puts the finished level behind `before`, which jumps over it, and closes it with `after`, which jumps back.
+  // Puts the finished level behind `before`, which jumps over it, and closes it with `after`, which jumps
+  // back.
   void close(Instruction before, std::optional<Instruction> after) {
     std::vector<Instruction> inner = std::move(levels_.back().code);
     levels_.pop_back();
@@ -134,7 +139,10 @@ class Compiler {
     body(s.body);
     vars_.erase(s.var.get());
     bool backwards = reverse_ && s.independent;
-    Instruction begin{.code = backwards ? Code::loop_begin_reverse : Code::loop_begin, .dst = variable, .a = lo, .b = hi,
+    Instruction begin{.code = backwards ? Code::loop_begin_reverse : Code::loop_begin,
+                      .dst = variable,
+                      .a = lo,
+                      .b = hi,
                       .c = step};
     if (s.step == 1 && !backwards && sum_of_products(begin)) return;
     Instruction end = begin;
@@ -142,7 +150,8 @@ class Compiler {
     close(begin, end);
   }
 
-  // A loop of exactly load, load, fma into an accumulator becomes one instruction followed by the three, as operands.
+  // A loop of exactly load, load, fma into an accumulator becomes one instruction followed by the three, as
+  // operands.
   bool sum_of_products(Instruction begin) {
     const std::vector<Instruction>& c = levels_.back().code;
     if (precision_ != Precision::f32 || c.size() != 3) return false;
@@ -178,19 +187,27 @@ class Compiler {
 
   static int type_offset(DType t) {
     switch (t) {
-      case DType::f32: return 0;
-      case DType::f64: return 1;
-      case DType::i8: return 2;
-      case DType::u8: return 3;
-      case DType::i32: return 4;
-      case DType::i64: return 5;
-      default: return 6;
+      case DType::f32:
+        return 0;
+      case DType::f64:
+        return 1;
+      case DType::i8:
+        return 2;
+      case DType::u8:
+        return 3;
+      case DType::i32:
+        return 4;
+      case DType::i64:
+        return 5;
+      default:
+        return 6;
     }
   }
 
   void access(Code first, const Buffer* b, const std::vector<Expr>& index, uint32_t value_slot) {
     DType type = b->type.dtype;
-    Instruction i{.code = static_cast<Code>(static_cast<int>(first) + type_offset(type)), .dst = value_slot,
+    Instruction i{.code = static_cast<Code>(static_cast<int>(first) + type_offset(type)),
+                  .dst = value_slot,
                   .c = buffers_.at(b)};
     bool wide = type == DType::f32 && precision_ == Precision::f64;
     if (wide) i.code = first == Code::load_r ? Code::load_f64 : Code::store_f64;
@@ -295,9 +312,15 @@ class Compiler {
   }
 
   void wrap(DType t, Op op, uint32_t at) {
-    if (op == Op::select || op == Op::min || op == Op::max || op == Op::bit_and || op == Op::bit_or || op == Op::shr) return;
+    if (op == Op::select || op == Op::min || op == Op::max || op == Op::bit_and || op == Op::bit_or ||
+        op == Op::shr)
+      return;
     if (t == DType::i8 || t == DType::u8 || t == DType::i32)
-      emit({.code = t == DType::i8 ? Code::wrap_i8 : t == DType::u8 ? Code::wrap_u8 : Code::wrap_i32, .dst = at, .a = at});
+      emit({.code = t == DType::i8   ? Code::wrap_i8
+                    : t == DType::u8 ? Code::wrap_u8
+                                     : Code::wrap_i32,
+            .dst = at,
+            .a = at});
   }
 
   template <class Value>
@@ -305,7 +328,8 @@ class Compiler {
     if (n.op == Op::cast) return convert(n.args[0], n.type, i, value_of);
     DType operand = n.args[n.op == Op::select ? 1 : 0]->type;
     if (n.op == Op::bitcast) {
-      POCK_CHECK(real(DType::f32) && size_of(n.type) == 4, "bitcast to {} in this precision", to_string(n.type));
+      POCK_CHECK(real(DType::f32) && size_of(n.type) == 4, "bitcast to {} in this precision",
+                 to_string(n.type));
       i.code = n.type == DType::f32 ? Code::bits_to_r : Code::r_to_bits;
     } else {
       i.code = is_float(operand) && n.op != Op::select ? float_code(n.op, operand) : integer_code(n.op);
@@ -322,34 +346,56 @@ class Compiler {
   Code float_code(Op op, DType t) const {
     int first = static_cast<int>(real(t) ? Code::add_r : Code::add_d);
     if (op >= Op::lt && op <= Op::ne)
-      return static_cast<Code>(first + static_cast<int>(Code::lt_r) - static_cast<int>(Code::add_r) + static_cast<int>(op) -
-                               static_cast<int>(Op::lt));
+      return static_cast<Code>(first + static_cast<int>(Code::lt_r) - static_cast<int>(Code::add_r) +
+                               static_cast<int>(op) - static_cast<int>(Op::lt));
     POCK_CHECK(op >= Op::add && op <= Op::erf, "{} of floats", row(op).name);
     return static_cast<Code>(first + static_cast<int>(op) - static_cast<int>(Op::add));
   }
 
   static Code integer_code(Op op) {
     switch (op) {
-      case Op::add: return Code::add_i;
-      case Op::sub: return Code::sub_i;
-      case Op::mul: return Code::mul_i;
-      case Op::neg: return Code::neg_i;
-      case Op::abs: return Code::abs_i;
-      case Op::min: return Code::min_i;
-      case Op::max: return Code::max_i;
-      case Op::floordiv: return Code::floordiv;
-      case Op::mod: return Code::mod;
-      case Op::lt: return Code::lt_i;
-      case Op::le: return Code::le_i;
-      case Op::eq: return Code::eq_i;
-      case Op::ne: return Code::ne_i;
-      case Op::logical_and: case Op::bit_and: return Code::bit_and;
-      case Op::logical_or: case Op::bit_or: return Code::bit_or;
-      case Op::logical_not: return Code::logical_not;
-      case Op::shl: return Code::shl;
-      case Op::shr: return Code::shr;
-      case Op::select: return Code::select;
-      default: POCK_CHECK(false, "{} of integers", row(op).name);
+      case Op::add:
+        return Code::add_i;
+      case Op::sub:
+        return Code::sub_i;
+      case Op::mul:
+        return Code::mul_i;
+      case Op::neg:
+        return Code::neg_i;
+      case Op::abs:
+        return Code::abs_i;
+      case Op::min:
+        return Code::min_i;
+      case Op::max:
+        return Code::max_i;
+      case Op::floordiv:
+        return Code::floordiv;
+      case Op::mod:
+        return Code::mod;
+      case Op::lt:
+        return Code::lt_i;
+      case Op::le:
+        return Code::le_i;
+      case Op::eq:
+        return Code::eq_i;
+      case Op::ne:
+        return Code::ne_i;
+      case Op::logical_and:
+      case Op::bit_and:
+        return Code::bit_and;
+      case Op::logical_or:
+      case Op::bit_or:
+        return Code::bit_or;
+      case Op::logical_not:
+        return Code::logical_not;
+      case Op::shl:
+        return Code::shl;
+      case Op::shr:
+        return Code::shr;
+      case Op::select:
+        return Code::select;
+      default:
+        POCK_CHECK(false, "{} of integers", row(op).name);
     }
   }
 
@@ -375,10 +421,14 @@ class Compiler {
 
   static std::pair<int64_t, int64_t> range(DType t) {
     switch (t) {
-      case DType::i8: return {-128, 127};
-      case DType::u8: return {0, 255};
-      case DType::i32: return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
-      default: return {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
+      case DType::i8:
+        return {-128, 127};
+      case DType::u8:
+        return {0, 255};
+      case DType::i32:
+        return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+      default:
+        return {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
     }
   }
 
@@ -391,7 +441,8 @@ class Compiler {
   std::unordered_map<int64_t, uint32_t> constants_;  // by bits
   std::unordered_map<const Buffer*, uint32_t> registers_, buffers_;
   std::unordered_map<const Var*, std::pair<uint32_t, size_t>> vars_;  // slot and level
-  std::unordered_map<const ExprNode*, std::pair<Expr, uint32_t>> values_;  // of one statement; keeps the keys alive
+  std::unordered_map<const ExprNode*, std::pair<Expr, uint32_t>>
+      values_;              // of one statement; keeps the keys alive
   uint32_t fresh_ = kNone;  // the slot that the last call of value() filled
 };
 

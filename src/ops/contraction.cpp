@@ -158,6 +158,7 @@ const OpDef kConv2d{
         });
       });
     }),
+    .channel_weight = 1,
 };
 
 Type input_type(const Type& dy, const Type& w, int64_t groups, const std::vector<int64_t>& size) {

@@ -218,6 +218,7 @@ const OpDef kSoftmax{
     }),
     .lower =
         Nest([](NestArgs& n) { softmax_nest(n, [](Expr shifted, Expr sum) { return exp(shifted) / sum; }); }),
+    .normalizes_classes = true,
 };
 
 const OpDef kLogSoftmax{
@@ -232,6 +233,7 @@ const OpDef kLogSoftmax{
     }),
     .lower =
         Nest([](NestArgs& n) { softmax_nest(n, [](Expr shifted, Expr sum) { return shifted - log(sum); }); }),
+    .normalizes_classes = true,
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The runtime's parsers, number formatting and shuffling, under the address and undefined behaviour
 // sanitizers.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -113,6 +114,54 @@ TEST(ThreadsNone, RunsTheLoopAtOnce) {
 
 TEST(Crc, IsTheUsualOne) {
   EXPECT_EQ(pock_crc32(0, reinterpret_cast<const uint8_t*>("123456789"), 9), 0xCBF43926u);
+}
+
+// Three inputs in one program: token ids, floats with a denormal, and float labels read from doubles.
+TEST(Dataset, SeveralInputs) {
+  const int64_t ids_dims[] = {2, 3}, x_dims[] = {2, 2, 1}, y_dims[] = {2};
+  const pock_input inputs[] = {{"ids", ids_dims, 0, 64, 24, 100, POCK_I32, POCK_DATA, 2},
+                               {"x", x_dims, 24, 88, 16, 0, POCK_F32, POCK_DATA, 3},
+                               {"out", y_dims, 40, 104, 8, 0, POCK_F32, POCK_LABELS, 1}};
+  struct pock_program program {};
+  program.inputs = inputs;
+  program.input_count = 3;
+  program.batch = 2;
+  auto file = [](const char* name, const std::string& descr, const std::string& shape, const void* data,
+                 size_t n) {
+    std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + "}";
+    std::string path = testing::TempDir() + "pock-dataset-" + std::to_string(getpid()) + name;
+    std::ofstream(path, std::ios::binary) << "\x93NUMPY\1" << '\0' << char(header.size()) << '\0' << header
+                                          << std::string(static_cast<const char*>(data), n);
+    return path;
+  };
+  int64_t ids[] = {1, 2, 3, 4, 5, 99};
+  float x[] = {1, 1e-40f, -1e-40f, 2};
+  double y[] = {0.5, 0.1};
+  std::string paths[] = {file("ids", "<i8", "(2, 3)", ids, sizeof ids),
+                         file("x", "<f4", "(2, 1, 2)", x, sizeof x), file("y", "<f8", "(2, 1)", y, sizeof y)};
+  const char* names[] = {paths[0].c_str(), paths[1].c_str(), paths[2].c_str()};
+  pock_source sources[3];
+  pock_dataset set{};
+  set.sources = sources;
+  std::string problems = put([&](pock_text* t) { pock_open_dataset(&program, names, "", &set, t); });
+  ASSERT_EQ(problems, "");
+  ASSERT_EQ(set.samples, 2u);
+  alignas(8) char arena[112];
+  for (bool infer : {false, true}) {
+    pock_gather(&set, 1, 0, arena, infer);
+    pock_gather(&set, 0, 1, arena, infer);
+    const char* at = arena + (infer ? 64 : 0);
+    const int32_t wanted_ids[] = {4, 5, 99, 1, 2, 3};
+    const float wanted[] = {-0.0f, 2, 1, 0, 0.1f, 0.5f};
+    EXPECT_EQ(0, std::memcmp(at, wanted_ids, sizeof wanted_ids));
+    EXPECT_EQ(0, std::memcmp(at + 24, wanted, sizeof wanted));
+  }
+  ids[4] = 100;
+  file("ids", "<i8", "(2, 3)", ids, sizeof ids);
+  problems = put([&](pock_text* t) { pock_open_dataset(&program, names, "eval-", &set, t); });
+  EXPECT_NE(problems.find("element 4 (sample 1) is 100, outside [0,99]"), std::string::npos) << problems;
+  EXPECT_EQ(problems.find("  --eval-data '"), 0u) << problems;
+  for (const std::string& path : paths) std::filesystem::remove(path);
 }
 
 // Cuts, flips and overwrites; the result lies in a block of exactly its size, so that any step outside is

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -369,6 +370,23 @@ TEST_F(Trainer, LossThatIsNoNumberStops) {
   EXPECT_EQ(read_file(dir_ / "c"), before);
 }
 
+TEST_F(Trainer, DenormalsAreZeroOnEveryThread) {
+  std::string wanted = train({"--epochs", "3", "--log", "json", "--checkpoint", "c"}).out;
+  for (const char* threads : {"1", "4"}) {
+    Result r = train({"--epochs", "3", "--log", "json", "--threads", threads}, "denormal_trainer");
+    ASSERT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(r.out, wanted);
+  }
+}
+
+TEST_F(Trainer, LogThatCannotBeWrittenStops) {
+  fs::create_symlink("/dev/full", dir_ / "out");
+  int status = 0;
+  waitpid(start({"train", "--data", "x.npy", "--labels", "y.npy", "--log", "json"}), &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_NE(read_file(dir_ / "err").find("the log cannot be written: no space left"), std::string::npos);
+}
+
 TEST_F(Trainer, SignalsFinishTheStepAndSave) {
   for (auto [number, status] : {std::pair{SIGTERM, 143}, {SIGINT, 130}}) {
     pid_t child = start({"train", "--data", "x.npy", "--labels", "y.npy", "--epochs", "1000000", "--log",
@@ -411,11 +429,16 @@ TEST_F(Trainer, ASecondSignalEndsAtOnce) {
     if (chdir(dir_.c_str())) _exit(99);
     dup2(open("pipe", O_WRONLY), 1);
     dup2(open("/dev/null", O_WRONLY), 2);
-    execl(TRAINERS "/fake_trainer", "trainer", "train", "--data", "x.npy", "--labels", "y.npy", "--epochs",
-          "1000000", "--log", "json", nullptr);
+    execl(TRAINERS "/fake_trainer", "trainer", "train", "--data", "x.npy", "--labels", "y.npy", "--threads",
+          "1", "--epochs", "1000000", "--log", "json", nullptr);
     _exit(98);
   }
-  usleep(300000);
+  int waiting = 0, before = -1;  // bytes in the pipe, until no more fit
+  while (waiting == 0 || waiting != before) {
+    before = waiting;
+    usleep(50000);
+    ioctl(reader, FIONREAD, &waiting);
+  }
   kill(child, SIGTERM);
   usleep(50000);
   int status = 0;

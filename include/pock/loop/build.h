@@ -1,12 +1,13 @@
-// Writes kernels with lambdas for loop bodies. Operators' `.nest` functions use it through NestArgs (ops/op.h).
+// Writes kernels with lambdas for loop bodies. Operators' `.nest` functions use it through NestArgs
+// (ops/op.h).
 //
 //   KernelBuilder k("matmul");
 //   auto a = k.arg("a", {DType::f32, {32, 784}}, Space::in); ...
 //   k.each("i", 32, [&](Expr i) {
 //     k.each("j", 10, [&](Expr j) {
 //       auto acc = k.reg("acc", lit(0));
-//       k.loop("k", 0, 784, [&](Expr kk) { k.set(acc, fma(load(a, {i, kk}), load(b, {kk, j}), load(acc))); });
-//       k.store(y, {i, j}, load(acc));
+//       k.loop("k", 0, 784, [&](Expr kk) { k.set(acc, fma(load(a, {i, kk}), load(b, {kk, j}), load(acc)));
+//       }); k.store(y, {i, j}, load(acc));
 //     });
 //   });
 #pragma once
@@ -27,12 +28,12 @@ class KernelBuilder {
   KernelBuilder(const KernelBuilder&) = delete;
   BufferRef arg(std::string name, Type, Space);
 
-  void each(const std::string& name, Expr extent, const Body&);             // independent iterations 0..extent
-  void each(const Dims& dims, const BodyN&);                                // a perfect nest, named i0, i1, ...
+  void each(const std::string& name, Expr extent, const Body&);  // independent iterations 0..extent
+  void each(const Dims& dims, const BodyN&);                     // a perfect nest, named i0, i1, ...
   void loop(const std::string& name, Expr lo, Expr hi, const Body&, int64_t step = 1);  // in order
   void when(Expr condition, const std::function<void()>&);
-  BufferRef reg(const std::string& name, DType, Dims = {});                 // undefined content
-  BufferRef reg(const std::string& name, Expr initial);                     // rank 0, of the value's type
+  BufferRef reg(const std::string& name, DType, Dims = {});  // undefined content
+  BufferRef reg(const std::string& name, Expr initial);      // rank 0, of the value's type
   void store(const BufferRef&, std::vector<Expr> index, Expr value);
   void set(const BufferRef& r, Expr value) { store(r, {}, std::move(value)); }
 

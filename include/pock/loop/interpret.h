@@ -1,7 +1,9 @@
-// Runs a kernel, plain or scheduled, exactly as its text says: the oracle that compiled code is compared with.
+// Runs a kernel, plain or scheduled, exactly as its text says: the oracle that compiled code is compared
+// with.
 //
-// In f32 every operation rounds once to float with denormals flushed to zero on input and output (x86's rule: tininess
-// after rounding), and exp, log, ... are the arithmetic of math.cpp. In double, f32 buffers hold doubles and exp, log,
+// In f32 every operation rounds once to float with denormals flushed to zero on input and output (x86's rule:
+// tininess after rounding), and exp, log, ... are the arithmetic of math.cpp. In double, f32 buffers hold
+// doubles and exp, log,
 // ... come from libm: for gradient checks.
 #pragma once
 
@@ -11,9 +13,11 @@ namespace pock::loop {
 
 enum class Precision { f32, f64 };
 
-// `args[i]` points to the elements of kernel.args[i] (f32 buffers: float or double by precision; workspace included).
-// Iterations of `each` loops run forwards, or backwards where `reverse`: the result must not depend on it.
-void interpret(const Kernel&, const std::vector<void*>& args, Precision = Precision::f32, bool reverse = false);
+// `args[i]` points to the elements of kernel.args[i] (f32 buffers: float or double by precision; workspace
+// included). Iterations of `each` loops run forwards, or backwards where `reverse`: the result must not
+// depend on it.
+void interpret(const Kernel&, const std::vector<void*>& args, Precision = Precision::f32,
+               bool reverse = false);
 
 // Flush-to-zero, denormals-are-zero and round-to-nearest for the calling thread while it lives.
 class FlushDenormals {

@@ -1,9 +1,9 @@
 // The loop IR: what a kernel computes, element by element, in loops.
 //
-// A kernel is a list of statements over buffers. `each` loops have independent iterations, in any order or at once;
-// `for` loops run in order. An operator's definition writes the plainest loops that are right; a schedule rewrites them
-// (split, sink, unroll, vectorize, parallel, ...) and never changes the arithmetic of an element: the same operations on
-// the same operands in the same order (see docs/arithmetic.md).
+// A kernel is a list of statements over buffers. `each` loops have independent iterations, in any order or at
+// once; `for` loops run in order. An operator's definition writes the plainest loops that are right; a
+// schedule rewrites them (split, sink, unroll, vectorize, parallel, ...) and never changes the arithmetic of
+// an element: the same operations on the same operands in the same order (see docs/arithmetic.md).
 //
 //   kernel @matmul(in a: f32[32,784], in b: f32[784,10], out y: f32[32,10]) {
 //     each i in 0..32 parallel {
@@ -18,10 +18,12 @@
 //     }
 //   }
 //
-// Rules. Loop bounds and indices are i64 expressions. A store to a rank-0 `reg` buffer is an assignment. Top-level `each
-// ... parallel` loops run over threads, one after the other with all threads joined in between; at most one `parallel`
-// loop encloses a statement, and it is outermost. A `vector` loop has constant bounds 0..W and is innermost; loops
-// inside it do not depend on its variable. `reg` buffers live in the loop body that declares them.
+// Rules. Loop bounds and indices are i64 expressions. A store to a rank-0 `reg` buffer is an assignment.
+// Top-level `each
+// ... parallel` loops run over threads, one after the other with all threads joined in between; at most one
+// `parallel` loop encloses a statement, and it is outermost. A `vector` loop has constant bounds 0..W and is
+// innermost; loops inside it do not depend on its variable. `reg` buffers live in the loop body that declares
+// them.
 #pragma once
 
 #include <memory>
@@ -38,10 +40,12 @@ struct Var {
 using VarRef = std::shared_ptr<const Var>;
 
 enum class Space : uint8_t {
-  in, out, inout,  // arguments of the kernel: tensors in memory
-  workspace,       // an argument too; planned like any tensor, alive while the kernel runs
-  reg,             // declared in a body; registers once its indices are constant
-  shared           // declared in a body; one a thread block (GPU), else as reg
+  in,
+  out,
+  inout,      // arguments of the kernel: tensors in memory
+  workspace,  // an argument too; planned like any tensor, alive while the kernel runs
+  reg,        // declared in a body; registers once its indices are constant
+  shared      // declared in a body; one a thread block (GPU), else as reg
 };
 const char* to_string(Space);
 
@@ -52,21 +56,50 @@ struct Buffer {
 };
 using BufferRef = std::shared_ptr<const Buffer>;
 
-// Scalar operations, in the order of the table in loop.cpp that gives each its name and arity. Comparisons and logic
-// yield DType::mask; `floordiv` and `mod` round to minus infinity, with a positive constant divisor.
+// Scalar operations, in the order of the table in loop.cpp that gives each its name and arity. Comparisons
+// and logic yield DType::mask; `floordiv` and `mod` round to minus infinity, with a positive constant
+// divisor.
 enum class ScalarOp : uint8_t {
-  constant, var, load,
-  add, sub, mul, div, neg, abs, min, max, fma, sqrt, round_even,
-  exp, log, tanh, erf,                       // defined in math.cpp in terms of the others
-  floordiv, mod,
-  lt, le, eq, ne, logical_and, logical_or, logical_not, select,
-  cast,                                      // to the expression's type; float to integer truncates and saturates
-  bitcast, bit_and, bit_or, shl, shr         // i32 <-> f32 of equal width; shr is arithmetic
+  constant,
+  var,
+  load,
+  add,
+  sub,
+  mul,
+  div,
+  neg,
+  abs,
+  min,
+  max,
+  fma,
+  sqrt,
+  round_even,
+  exp,
+  log,
+  tanh,
+  erf,  // defined in math.cpp in terms of the others
+  floordiv,
+  mod,
+  lt,
+  le,
+  eq,
+  ne,
+  logical_and,
+  logical_or,
+  logical_not,
+  select,
+  cast,  // to the expression's type; float to integer truncates and saturates
+  bitcast,
+  bit_and,
+  bit_or,
+  shl,
+  shr  // i32 <-> f32 of equal width; shr is arithmetic
 };
 
 struct ExprNode;
 
-// A scalar expression: an immutable tree that may share parts. Operators fold constants and simplify index arithmetic.
+// A scalar expression: an immutable tree that may share parts. Operators fold constants and simplify index
+// arithmetic.
 // `!e` and `e && f` build expressions: an empty Expr is told by e.get().
 class Expr {
  public:
@@ -85,20 +118,20 @@ class Expr {
 
 struct ExprNode {
   ScalarOp op;
-  DType type;               // i64 for index arithmetic; f32 float arithmetic is f64 when interpreted in double
-  std::vector<Expr> args;   // load: the indices
-  double number = 0;        // constant of a float type
-  int64_t integer = 0;      // constant of an integer type or mask
-  VarRef var;               // var
-  BufferRef buffer;         // load
+  DType type;              // i64 for index arithmetic; f32 float arithmetic is f64 when interpreted in double
+  std::vector<Expr> args;  // load: the indices
+  double number = 0;       // constant of a float type
+  int64_t integer = 0;     // constant of an integer type or mask
+  VarRef var;              // var
+  BufferRef buffer;        // load
 };
 
-Expr lit(double, DType = DType::f32);         // float constant, rounded to f32 and flushed where it is denormal
+Expr lit(double, DType = DType::f32);  // float constant, rounded to f32 and flushed where it is denormal
 Expr int_lit(int64_t, DType = DType::i64);
 Expr var(const VarRef&);
 Expr load(const BufferRef&, std::vector<Expr> index = {});
-// Builds any operation, checking operand types; constant operands fold (integers always, floats never: rounding belongs
-// to the machine that runs the kernel).
+// Builds any operation, checking operand types; constant operands fold (integers always, floats never:
+// rounding belongs to the machine that runs the kernel).
 Expr make(ScalarOp, std::vector<Expr> args, DType type);
 
 Expr operator+(Expr, Expr);
@@ -115,9 +148,9 @@ Expr operator!=(Expr, Expr);
 Expr operator&&(Expr, Expr);
 Expr operator||(Expr, Expr);
 Expr operator!(Expr);
-Expr fma(Expr a, Expr b, Expr c);      // a*b + c, rounded once
-Expr min(Expr, Expr);                  // integers, or floats: (a < b or a is NaN) ? a : b
-Expr max(Expr, Expr);                  // integers, or floats: (a > b or a is NaN) ? a : b
+Expr fma(Expr a, Expr b, Expr c);  // a*b + c, rounded once
+Expr min(Expr, Expr);              // integers, or floats: (a < b or a is NaN) ? a : b
+Expr max(Expr, Expr);              // integers, or floats: (a > b or a is NaN) ? a : b
 Expr abs(Expr);
 Expr sqrt(Expr);
 Expr round_even(Expr);
@@ -127,7 +160,7 @@ Expr tanh(Expr);
 Expr erf(Expr);
 Expr floordiv(Expr, int64_t);
 Expr mod(Expr, int64_t);
-Expr ceildiv(Expr, int64_t);           // floordiv(a + d - 1, d)
+Expr ceildiv(Expr, int64_t);  // floordiv(a + d - 1, d)
 Expr select(Expr condition, Expr then, Expr otherwise);
 Expr cast(Expr, DType);
 Expr bitcast(Expr, DType);
@@ -145,11 +178,11 @@ struct Stmt {
   int64_t step = 1;
   bool independent = false;  // `each`
   LoopMode mode = LoopMode::plain;
-  std::vector<Stmt> body;    // loop, when
+  std::vector<Stmt> body;  // loop, when
   // store
-  BufferRef buffer;          // also reg: what is declared
+  BufferRef buffer;  // also reg: what is declared
   std::vector<Expr> index;
-  Expr value;                // also when: the condition
+  Expr value;  // also when: the condition
 };
 
 struct Kernel {
@@ -164,7 +197,8 @@ Kernel parse_kernel(const std::string& text, const std::string& file = "");
 // Throws std::logic_error where the rules above are broken.
 void verify(const Kernel&);
 
-// Floating-point operations and bytes of arguments touched, counted on the loops (padding left out); for reports.
+// Floating-point operations and bytes of arguments touched, counted on the loops (padding left out); for
+// reports.
 struct Cost {
   int64_t flop = 0;
   int64_t bytes = 0;

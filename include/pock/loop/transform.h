@@ -1,12 +1,13 @@
-// A schedule is data: a list of small rewrites of a kernel, each of which keeps the arithmetic of every element.
+// A schedule is data: a list of small rewrites of a kernel, each of which keeps the arithmetic of every
+// element.
 //
 //   Schedule s = {split("i", 6), split("j", 16), sink("i.i"), sink("j.i"), unroll("i.i"), vectorize("j.i"),
 //                 parallel("i.o")};
-//   Kernel fast = apply(plain, s);
+//   Kernel fast = loop::apply(plain, s);
 //   to_string(s) == "split(i,6) split(j,16) sink(i.i) sink(j.i) unroll(i.i) vectorize(j.i) parallel(i.o)"
 //
-// A loop is named by its variable; where several loops share the name (after a remainder was split off, or stages that
-// iterate alike) the step applies to all of them.
+// A loop is named by its variable; where several loops share the name (after a remainder was split off, or
+// stages that iterate alike) the step applies to all of them.
 #pragma once
 
 #include "pock/loop/loop.h"
@@ -15,11 +16,13 @@ namespace pock::loop {
 
 struct Step {
   enum Kind : uint8_t {
-    split,      // each i: i.o (blocks of n) and i.i (0..n); what is left over becomes a second, smaller nest after it
-    fuse,       // each i directly around each j: one loop i over both
-    reorder,    // each i directly around each j: j around i
-    sink,       // each i into its body: distributed over the statements, inside the loops there; registers get an axis
-    peel,       // each i: the range where every clipped bound inside is constant becomes a loop of its own
+    split,    // each i: i.o (blocks of n) and i.i (0..n); what is left over becomes a second, smaller nest
+              // after it
+    fuse,     // each i directly around each j: one loop i over both
+    reorder,  // each i directly around each j: j around i
+    sink,  // each i into its body: distributed over the statements, inside the loops there; registers get an
+           // axis
+    peel,  // each i: the range where every clipped bound inside is constant becomes a loop of its own
     unroll,     // constant extent
     vectorize,  // each i, 0..W constant
     parallel    // each i, outermost

@@ -1,0 +1,13 @@
+// A relocatable ELF file around raw bytes: weights become one without passing through LLVM.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace pock {
+
+// `symbol` names the first byte of a read-only, page-aligned section that holds `bytes`.
+std::string data_object(const std::string& bytes, const std::string& symbol, uint16_t machine);
+constexpr uint16_t kElfX86_64 = 62;
+
+}  // namespace pock

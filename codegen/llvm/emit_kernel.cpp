@@ -1,0 +1,589 @@
+#include "llvm/emit_kernel.h"
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <unordered_map>
+
+#include "llvm/emit_expr.h"
+#include "llvm/machine.h"
+#include "pock/loop/transform.h"
+#include "pock/support/diag.h"
+
+namespace pock {
+
+using llvm::BasicBlock;
+using llvm::Value;
+using loop::BufferRef;
+using loop::Expr;
+using loop::LoopMode;
+using loop::ScalarOp;
+using loop::Space;
+using loop::Stmt;
+using loop::StmtKind;
+using loop::Var;
+
+namespace {
+
+bool is_argument(const BufferRef& b) { return b->space < Space::reg; }
+
+// What a loop variable stands for while its body is emitted.
+struct Binding {
+  Value* value = nullptr;  // null: the lanes of the vector loop, 0, 1, ...
+  int depth = 0;           // loops around it
+  int64_t lo = 0, hi = 0;  // inclusive range, where `bounded`
+  bool bounded = false;
+};
+
+struct Interval {
+  int64_t lo, hi;
+};
+
+// Where an element is: a constant, multiples of scalar values, a step per lane, and what varies otherwise.
+struct Position {
+  struct Term {
+    Value* value;
+    int64_t times;
+    int depth;
+  };
+  int64_t constant = 0;
+  int64_t lane = 0;  // elements between the positions of neighbouring lanes
+  std::vector<Term> terms;
+  Value* scattered = nullptr;  // vector of i64, added lane by lane
+
+  void add(Value* v, int64_t times, int depth) {
+    for (Term& t : terms)
+      if (t.value == v) {
+        t.times += times;
+        return;
+      }
+    terms.push_back({v, times, depth});
+  }
+};
+
+class KernelEmitter {
+ public:
+  KernelEmitter(llvm::Module& module, const Target& target, const loop::Kernel& kernel,
+                const std::string& name)
+      : module_(module), target_(target), kernel_(kernel), name_(name), b_(module.getContext()) {}
+
+  std::vector<Phase> run() {
+    std::vector<Stmt> serial;
+    auto flush = [&] {
+      if (!serial.empty()) phase(1, [&] { statements(serial); });
+      serial.clear();
+    };
+    for (const Stmt& s : kernel_.body) {
+      if (s.kind != StmtKind::loop || s.mode != LoopMode::parallel) {
+        serial.push_back(s);
+        continue;
+      }
+      flush();
+      POCK_CHECK(s.lo->op == ScalarOp::constant && s.hi->op == ScalarOp::constant,
+                 "bounds of parallel loop {} in {}", s.var->name, kernel_.name);
+      const int64_t lo = s.lo->integer, hi = s.hi->integer;
+      const int64_t iterations = std::max<int64_t>(0, (hi - lo + s.step - 1) / s.step);
+      if (iterations > 0) phase(iterations, [&] { parallel_loop(s); });
+    }
+    flush();
+    return phases_;
+  }
+
+ private:
+  llvm::LLVMContext& context() { return module_.getContext(); }
+  Value* integer(int64_t v) { return b_.getInt64(v); }
+
+  void phase(int64_t iterations, const std::function<void()>& body) {
+    llvm::Type* pointer = b_.getPtrTy();
+    auto* type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, b_.getInt64Ty(), b_.getInt64Ty()}, false);
+    const std::string name = phases_.empty() ? name_ : fmt::format("{}.{}", name_, phases_.size());
+    function_ = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, module_);
+    set_attributes(*function_, target_);
+    function_->addFnAttr(llvm::Attribute::NoInline);
+    function_->addFnAttr(llvm::Attribute::NoRecurse);
+    // Entry holds nothing but arguments and registers, so that both can be added while the body grows.
+    entry_ = BasicBlock::Create(context(), "entry", function_);
+    BasicBlock* first = BasicBlock::Create(context(), "body", function_);
+    slots_.clear();
+    b_.SetInsertPoint(first);
+    body();
+    b_.CreateRetVoid();
+    b_.SetInsertPoint(entry_);
+    b_.CreateBr(first);
+    phases_.push_back({function_, iterations});
+  }
+
+  // --- memory
+
+  // In memory a mask is bits; in registers it is a byte an element, and what a vector loop declares has a
+  // lane axis.
+  struct Slot {
+    Value* pointer = nullptr;
+    const Var* lanes = nullptr;  // the vector loop that declares it
+    int64_t width = 1;
+  };
+
+  const Slot& slot(const BufferRef& buffer) {
+    auto found = slots_.find(buffer.get());
+    if (found != slots_.end()) return found->second;
+    auto arg = std::find(kernel_.args.begin(), kernel_.args.end(), buffer);
+    POCK_CHECK(arg != kernel_.args.end(), "{} is not visible here in kernel {}", buffer->name, kernel_.name);
+    llvm::IRBuilder<> entry(entry_);
+    Value* where =
+        entry.CreateConstInBoundsGEP1_64(entry.getPtrTy(), function_->getArg(0), arg - kernel_.args.begin());
+    auto* pointer = entry.CreateLoad(entry.getPtrTy(), where, buffer->name);
+    pointer->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context(), {}));
+    return slots_[buffer.get()] = {pointer};
+  }
+
+  void declare(const BufferRef& buffer) {
+    Slot s;
+    if (lanes_) s.lanes = vector_var_, s.width = lanes_;
+    llvm::Type* type = storage_type(buffer);
+    llvm::IRBuilder<> entry(entry_, entry_->begin());
+    auto* room = entry.CreateAlloca(llvm::ArrayType::get(type, buffer->type.elements() * s.width), nullptr,
+                                    buffer->name);
+    room->setAlignment(llvm::Align(64));
+    s.pointer = room;
+    slots_[buffer.get()] = s;
+  }
+
+  llvm::Type* storage_type(const BufferRef& buffer) {
+    return buffer->type.dtype == DType::mask ? b_.getInt8Ty() : element_type(context(), buffer->type.dtype);
+  }
+  bool is_bits(const BufferRef& b) { return b->type.dtype == DType::mask && is_argument(b); }
+
+  // Of an element, counted in elements (bits for a mask in memory).
+  Position position(const BufferRef& buffer, const std::vector<Expr>& index) {
+    const Slot& s = slot(buffer);
+    Position p;
+    int64_t stride = s.width;
+    if (s.lanes) locate_variable(s.lanes, 1, p);
+    for (int axis = buffer->type.rank() - 1; axis >= 0; --axis) {
+      locate(index[axis], stride, p);
+      const bool rows_of_bits = is_bits(buffer) && axis == buffer->type.rank() - 1;
+      stride *= rows_of_bits ? (buffer->type.dim(axis) + 7) / 8 * 8 : buffer->type.dim(axis);
+    }
+    return p;
+  }
+
+  void locate_variable(const Var* v, int64_t times, Position& p) {
+    const Binding& binding = bound(v);
+    if (!binding.value)
+      p.lane += times;
+    else if (auto* c = llvm::dyn_cast<llvm::ConstantInt>(binding.value))
+      p.constant += times * c->getSExtValue();
+    else
+      p.add(binding.value, times, binding.depth);
+  }
+
+  void locate(const Expr& e, int64_t times, Position& p) {
+    switch (e->op) {
+      case ScalarOp::constant:
+        p.constant += times * e->integer;
+        return;
+      case ScalarOp::var:
+        locate_variable(e->var.get(), times, p);
+        return;
+      case ScalarOp::add:
+      case ScalarOp::sub:
+        locate(e->args[0], times, p);
+        locate(e->args[1], e->op == ScalarOp::add ? times : -times, p);
+        return;
+      case ScalarOp::neg:
+        locate(e->args[0], -times, p);
+        return;
+      case ScalarOp::mul:
+        for (int side : {0, 1})
+          if (std::optional<Interval> r = range(e->args[side]); r && r->lo == r->hi) {
+            locate(e->args[1 - side], times * r->lo, p);
+            return;
+          }
+        break;
+      default:
+        break;
+    }
+    if (std::optional<Interval> r = range(e); r && r->lo == r->hi) {
+      p.constant += times * r->lo;
+      return;
+    }
+    Value* v = emit(e);
+    if (auto* c = llvm::dyn_cast<llvm::ConstantInt>(v)) {
+      p.constant += times * c->getSExtValue();
+    } else if (lanes_of(v) == 0) {
+      p.add(v, times, depth_ + 1);
+    } else {
+      Value* scaled = b_.CreateMul(v, spread(b_, integer(times), lanes_));
+      p.scattered = p.scattered ? b_.CreateAdd(p.scattered, scaled) : scaled;
+    }
+  }
+
+  // The scalar part of a position: outer loops first, so that partial sums move out of inner loops.
+  Value* variable_part(Position& p) {
+    std::stable_sort(p.terms.begin(), p.terms.end(),
+                     [](const auto& a, const auto& b) { return a.depth < b.depth; });
+    Value* sum = nullptr;
+    for (const Position::Term& t : p.terms) {
+      if (t.times == 0) continue;
+      Value* scaled = t.times == 1 ? t.value : b_.CreateNSWMul(t.value, integer(t.times));
+      sum = sum ? b_.CreateNSWAdd(sum, scaled) : scaled;
+    }
+    return sum;
+  }
+
+  // Element 0 of a vector access, or the only one. The constant stands last and becomes a displacement.
+  Value* address(const BufferRef& buffer, Value* variable, int64_t constant) {
+    llvm::Type* type = storage_type(buffer);
+    Value* p = slot(buffer).pointer;
+    if (variable) p = b_.CreateGEP(type, p, variable);
+    return constant ? b_.CreateGEP(type, p, integer(constant)) : p;
+  }
+
+  Value* lane_offset(const Position& p, Value* variable, unsigned lane) {
+    Value* at = integer(p.constant + p.lane * lane);
+    if (variable) at = b_.CreateNSWAdd(variable, at);
+    if (p.scattered) at = b_.CreateNSWAdd(at, b_.CreateExtractElement(p.scattered, lane));
+    return at;
+  }
+
+  llvm::Align alignment(const BufferRef& b) {
+    return llvm::Align(b->type.dtype == DType::mask ? 1 : size_of(b->type.dtype));
+  }
+
+  Value* load_element(const BufferRef& buffer, Value* offset) {
+    if (!is_bits(buffer)) {
+      Value* v = b_.CreateAlignedLoad(storage_type(buffer), address(buffer, offset, 0), alignment(buffer));
+      return buffer->type.dtype == DType::mask ? b_.CreateIsNotNull(v) : v;
+    }
+    Value* byte = b_.CreateLoad(b_.getInt8Ty(), address(buffer, b_.CreateLShr(offset, 3), 0));
+    Value* bit = b_.CreateTrunc(b_.CreateAnd(offset, 7), b_.getInt8Ty());
+    return b_.CreateTrunc(b_.CreateLShr(byte, bit), b_.getInt1Ty());
+  }
+
+  void store_element(const BufferRef& buffer, Value* offset, Value* v) {
+    if (!is_bits(buffer)) {
+      if (buffer->type.dtype == DType::mask) v = b_.CreateZExt(v, b_.getInt8Ty());
+      b_.CreateAlignedStore(v, address(buffer, offset, 0), alignment(buffer));
+      return;
+    }
+    Value* where = address(buffer, b_.CreateLShr(offset, 3), 0);
+    Value* shift = b_.CreateTrunc(b_.CreateAnd(offset, 7), b_.getInt8Ty());
+    Value* keep = b_.CreateNot(b_.CreateShl(b_.getInt8(1), shift));
+    Value* bit = b_.CreateShl(b_.CreateZExt(v, b_.getInt8Ty()), shift);
+    b_.CreateStore(b_.CreateOr(b_.CreateAnd(b_.CreateLoad(b_.getInt8Ty(), where), keep), bit), where);
+  }
+
+  // Lanes beside each other in memory, so that one instruction moves them all.
+  bool contiguous(const BufferRef& buffer, const Position& p) {
+    if (p.lane != 1 || p.scattered) return false;
+    if (!is_bits(buffer)) return true;
+    bool whole_bytes = lanes_ % 8 == 0 && p.constant % 8 == 0;
+    for (const Position::Term& t : p.terms) whole_bytes = whole_bytes && t.times % 8 == 0;
+    return whole_bytes;
+  }
+  Value* byte_of_bits(Value* variable) { return variable ? b_.CreateAShr(variable, 3) : nullptr; }
+
+  Value* emit_load(const Expr& e) {
+    const BufferRef& buffer = e->buffer;
+    Position p = position(buffer, e->args);
+    Value* variable = variable_part(p);
+    const bool in_bits = is_bits(buffer);
+    if (p.lane == 0 && !p.scattered && in_bits) return load_element(buffer, lane_offset(p, variable, 0));
+    const bool together = contiguous(buffer, p);
+    if (together && in_bits) {
+      Value* where = address(buffer, byte_of_bits(variable), p.constant / 8);
+      Value* bits = b_.CreateAlignedLoad(b_.getIntNTy(lanes_), where, llvm::Align(1));
+      return b_.CreateBitCast(bits, llvm::FixedVectorType::get(b_.getInt1Ty(), lanes_));
+    }
+    if (together || (p.lane == 0 && !p.scattered)) {
+      llvm::Type* type = storage_type(buffer);
+      if (together) type = llvm::FixedVectorType::get(type, lanes_);
+      Value* v = b_.CreateAlignedLoad(type, address(buffer, variable, p.constant), alignment(buffer));
+      return buffer->type.dtype == DType::mask ? b_.CreateIsNotNull(v) : v;
+    }
+    Value* result =
+        llvm::PoisonValue::get(llvm::FixedVectorType::get(element_type(context(), e->type), lanes_));
+    for (unsigned lane = 0; lane < lanes_; ++lane)
+      result = b_.CreateInsertElement(result, load_element(buffer, lane_offset(p, variable, lane)), lane);
+    return result;
+  }
+
+  void emit_store(const Stmt& s) {
+    begin_statement();
+    Value* v = emit(expanded(s.value));
+    Position p = position(s.buffer, s.index);
+    Value* variable = variable_part(p);
+    const DType type = s.buffer->type.dtype;
+    if (p.lane == 0 && !p.scattered) {  // one place; of several lanes the last one stays
+      if (lanes_of(v)) v = b_.CreateExtractElement(v, lanes_ - 1);
+      if (is_bits(s.buffer)) return store_element(s.buffer, lane_offset(p, variable, 0), v);
+      if (type == DType::mask) v = b_.CreateZExt(v, b_.getInt8Ty());
+      b_.CreateAlignedStore(v, address(s.buffer, variable, p.constant), alignment(s.buffer));
+      return;
+    }
+    v = spread(b_, v, lanes_);
+    if (!contiguous(s.buffer, p)) {
+      for (unsigned lane = 0; lane < lanes_; ++lane)
+        store_element(s.buffer, lane_offset(p, variable, lane), b_.CreateExtractElement(v, lane));
+    } else if (is_bits(s.buffer)) {
+      Value* where = address(s.buffer, byte_of_bits(variable), p.constant / 8);
+      b_.CreateAlignedStore(b_.CreateBitCast(v, b_.getIntNTy(lanes_)), where, llvm::Align(1));
+    } else {
+      if (type == DType::mask) v = b_.CreateZExt(v, llvm::FixedVectorType::get(b_.getInt8Ty(), lanes_));
+      b_.CreateAlignedStore(v, address(s.buffer, variable, p.constant), alignment(s.buffer));
+    }
+  }
+
+  // --- expressions
+
+  // Values that the current statement has computed. Loads are among them: nothing is stored before its end.
+  void begin_statement() { cache_.clear(), owned_.clear(); }
+  const Expr& expanded(const Expr& e) { return owned_.emplace_back(loop::expand_math(e)); }
+
+  const Binding& bound(const Var* v) {
+    auto found = env_.find(v);
+    POCK_CHECK(found != env_.end(), "variable {} is not bound in kernel {}", v->name, kernel_.name);
+    return found->second;
+  }
+
+  Value* emit(const Expr& e) {
+    switch (e->op) {
+      case ScalarOp::constant:
+        return emit_constant(b_, *e);
+      case ScalarOp::var: {
+        const Binding& binding = bound(e->var.get());
+        if (binding.value) return binding.value;
+        std::vector<llvm::Constant*> numbers;
+        for (unsigned i = 0; i < lanes_; ++i) numbers.push_back(b_.getInt64(i));
+        return llvm::ConstantVector::get(numbers);
+      }
+      default:
+        break;
+    }
+    if (auto found = cache_.find(e.get()); found != cache_.end()) return found->second;
+    Value* v = emit_uncached(e);
+    cache_[e.get()] = v;
+    return v;
+  }
+
+  Value* emit_uncached(const Expr& e) {
+    std::vector<Value*> v;
+    switch (e->op) {
+      case ScalarOp::load:
+        return emit_load(e);
+      case ScalarOp::floordiv:
+      case ScalarOp::mod:
+        for (const Expr& a : e->args) v.push_back(emit(a));
+        if (std::optional<Interval> r = range(e->args[0]); r && r->lo >= 0) {
+          if (lanes_of(v[0])) v[1] = spread(b_, v[1], lanes_);
+          return e->op == ScalarOp::floordiv ? b_.CreateUDiv(v[0], v[1]) : b_.CreateURem(v[0], v[1]);
+        }
+        break;
+      default:
+        for (const Expr& a : e->args) v.push_back(emit(a));
+    }
+    return emit_operation(b_, *e, std::move(v));
+  }
+
+  // Of an i64 expression, where it is known.
+  std::optional<Interval> range(const Expr& e) {
+    if (e->type != DType::i64) return {};
+    if (e->op == ScalarOp::constant) return Interval{e->integer, e->integer};
+    if (e->op == ScalarOp::var) {
+      const Binding& binding = bound(e->var.get());
+      if (!binding.bounded) return {};
+      return Interval{binding.lo, binding.hi};
+    }
+    std::vector<Interval> a;
+    if (e->op == ScalarOp::load || e->op == ScalarOp::select || e->op == ScalarOp::cast) return {};
+    for (const Expr& x : e->args) {
+      std::optional<Interval> r = range(x);
+      if (!r) return {};
+      a.push_back(*r);
+    }
+    switch (e->op) {
+      case ScalarOp::add:
+        return Interval{a[0].lo + a[1].lo, a[0].hi + a[1].hi};
+      case ScalarOp::sub:
+        return Interval{a[0].lo - a[1].hi, a[0].hi - a[1].lo};
+      case ScalarOp::neg:
+        return Interval{-a[0].hi, -a[0].lo};
+      case ScalarOp::min:
+        return Interval{std::min(a[0].lo, a[1].lo), std::min(a[0].hi, a[1].hi)};
+      case ScalarOp::max:
+        return Interval{std::max(a[0].lo, a[1].lo), std::max(a[0].hi, a[1].hi)};
+      case ScalarOp::mul: {
+        auto [lo, hi] =
+            std::minmax({a[0].lo * a[1].lo, a[0].lo * a[1].hi, a[0].hi * a[1].lo, a[0].hi * a[1].hi});
+        return Interval{lo, hi};
+      }
+      case ScalarOp::floordiv:
+        if (a[0].lo < 0) return {};
+        return Interval{a[0].lo / a[1].lo, a[0].hi / a[1].lo};
+      case ScalarOp::mod:
+        if (a[0].lo >= 0 && a[0].hi < a[1].lo) return a[0];
+        return Interval{0, a[1].lo - 1};
+      default:
+        return {};
+    }
+  }
+
+  // --- statements
+
+  void statements(const std::vector<Stmt>& body) {
+    for (const Stmt& s : body) statement(s);
+  }
+
+  void statement(const Stmt& s) {
+    switch (s.kind) {
+      case StmtKind::loop:
+        return emit_loop(s);
+      case StmtKind::store:
+        return emit_store(s);
+      case StmtKind::reg:
+        return declare(s.buffer);
+      case StmtKind::when:
+        return emit_when(s);
+      case StmtKind::barrier:
+        return;  // one thread runs an iteration of the parallel loop from start to end
+    }
+  }
+
+  Value* emit_index(const Expr& e) {
+    begin_statement();
+    Value* v = emit(e);
+    POCK_CHECK(lanes_of(v) == 0, "bound {} differs between lanes in kernel {}", loop::to_string(e),
+               kernel_.name);
+    return v;
+  }
+
+  void emit_loop(const Stmt& s) {
+    std::optional<Interval> lo = range(s.lo), hi = range(s.hi);
+    const bool fixed = lo && hi && lo->lo == lo->hi && hi->lo == hi->hi;
+    if (fixed && lo->lo >= hi->hi) return;
+    const bool once = fixed && lo->lo + s.step >= hi->hi;
+    if (s.mode == LoopMode::vector && !once) return vector_loop(s, lo, hi);
+    if (once || (fixed && s.mode == LoopMode::unroll)) {
+      for (int64_t i = lo->lo; i < hi->hi; i += s.step) {
+        bind_constant(s.var.get(), i);
+        statements(s.body);
+      }
+      env_.erase(s.var.get());
+      return;
+    }
+    Binding binding{.depth = depth_};
+    if (lo && hi) binding.lo = lo->lo, binding.hi = hi->hi - 1, binding.bounded = true;
+    Value* begin = emit_index(s.lo);
+    Value* end = emit_index(s.hi);
+    counted_loop(begin, end, s.step, [&](Value* i) {
+      binding.value = i;
+      env_[s.var.get()] = binding;
+      statements(s.body);
+      env_.erase(s.var.get());
+    });
+  }
+
+  void bind_constant(const Var* v, int64_t i) {
+    env_[v] = {.value = integer(i), .depth = depth_, .lo = i, .hi = i, .bounded = true};
+  }
+
+  void vector_loop(const Stmt& s, std::optional<Interval> lo, std::optional<Interval> hi) {
+    POCK_CHECK(lanes_ == 0 && lo && hi && lo->lo == 0 && lo->hi == 0 && hi->lo == hi->hi && s.step == 1,
+               "vector loop {} in kernel {}", s.var->name, kernel_.name);
+    vector_var_ = s.var.get();
+    lanes_ = hi->hi;
+    env_[vector_var_] = {.depth = depth_, .lo = 0, .hi = hi->hi - 1, .bounded = true};
+    statements(s.body);
+    env_.erase(vector_var_);
+    lanes_ = 0;
+    vector_var_ = nullptr;
+  }
+
+  // for (i = begin; i < end; i += step), tested at the bottom.
+  void counted_loop(Value* begin, Value* end, int64_t step, const std::function<void(Value*)>& body) {
+    BasicBlock* before = b_.GetInsertBlock();
+    BasicBlock* top = BasicBlock::Create(context(), "loop", function_);
+    BasicBlock* after = BasicBlock::Create(context(), "after", function_);
+    b_.CreateCondBr(b_.CreateICmpSLT(begin, end), top, after);
+    b_.SetInsertPoint(top);
+    llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
+    i->addIncoming(begin, before);
+    ++depth_;
+    body(i);
+    --depth_;
+    Value* next = b_.CreateNSWAdd(i, integer(step));
+    i->addIncoming(next, b_.GetInsertBlock());
+    b_.CreateCondBr(b_.CreateICmpSLT(next, end), top, after);
+    b_.SetInsertPoint(after);
+  }
+
+  void parallel_loop(const Stmt& s) {
+    const int64_t lo = s.lo->integer, hi = s.hi->integer;
+    counted_loop(function_->getArg(1), function_->getArg(2), 1, [&](Value* t) {
+      Value* i = t;
+      if (s.step != 1) i = b_.CreateNSWMul(i, integer(s.step));
+      if (lo != 0) i = b_.CreateNSWAdd(i, integer(lo));
+      env_[s.var.get()] = {.value = i, .depth = 0, .lo = lo, .hi = hi - 1, .bounded = true};
+      statements(s.body);
+      env_.erase(s.var.get());
+    });
+  }
+
+  void emit_when(const Stmt& s) {
+    begin_statement();
+    Value* condition = emit(expanded(s.value));
+    if (lanes_of(condition) == 0) return branch(condition, [&] { statements(s.body); });
+    // Lanes disagree: one after the other.
+    const Var* v = vector_var_;
+    const Binding lanes_binding = env_[v];
+    const unsigned lanes = lanes_;
+    lanes_ = 0;
+    vector_var_ = nullptr;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      bind_constant(v, lane);
+      branch(b_.CreateExtractElement(condition, lane), [&] { statements(s.body); });
+    }
+    lanes_ = lanes;
+    vector_var_ = v;
+    env_[v] = lanes_binding;
+  }
+
+  void branch(Value* condition, const std::function<void()>& body) {
+    BasicBlock* then = BasicBlock::Create(context(), "then", function_);
+    BasicBlock* after = BasicBlock::Create(context(), "after", function_);
+    b_.CreateCondBr(condition, then, after);
+    b_.SetInsertPoint(then);
+    body();
+    b_.CreateBr(after);
+    b_.SetInsertPoint(after);
+  }
+
+  llvm::Module& module_;
+  const Target& target_;
+  const loop::Kernel& kernel_;
+  const std::string name_;
+  llvm::IRBuilder<> b_;
+  llvm::Function* function_ = nullptr;
+  BasicBlock* entry_ = nullptr;
+  std::vector<Phase> phases_;
+  std::unordered_map<const loop::Buffer*, Slot> slots_;
+  std::unordered_map<const Var*, Binding> env_;
+  const Var* vector_var_ = nullptr;
+  unsigned lanes_ = 0;  // of the vector loop around, else 0
+  int depth_ = 0;
+  // Of the current statement:
+  std::unordered_map<const loop::ExprNode*, Value*> cache_;
+  std::vector<Expr> owned_;  // keeps the keys of the cache alive
+};
+
+}  // namespace
+
+std::vector<Phase> emit_kernel(llvm::Module& module, const Target& target, const loop::Kernel& kernel,
+                               const std::string& name) {
+  return KernelEmitter(module, target, kernel, name).run();
+}
+
+}  // namespace pock

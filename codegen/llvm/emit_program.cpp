@@ -1,0 +1,188 @@
+#include "llvm/emit_program.h"
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <cstddef>
+
+#include "llvm/emit_steps.h"
+#include "llvm/machine.h"
+#include "place.h"
+#include "pock.h"
+#include "pock/support/diag.h"
+#include "x86/target.h"
+
+namespace pock {
+namespace {
+
+using llvm::Constant;
+
+bool is_label(const Value* input) { return input->name == "labels" || input->name.starts_with("labels."); }
+
+class Tables {
+ public:
+  Tables(llvm::Module& module, const Program& program)
+      : module_(module), p_(program), c_(module.getContext()), b_(module.getContext()) {}
+
+  void emit(const EntryPoints& entries) {
+    const std::vector<Constant*> tensors = tensor_rows(), inputs = input_rows(), hypers = hyper_rows();
+    const Graph& train = *p_.train;
+    const int64_t batch = train.inputs().empty() ? 1 : train.inputs()[0]->type.dim(0);
+    POCK_CHECK(!train.outputs().empty(), "graph {} has no loss", train.name);
+    int64_t predictions = 0, predictions_count = 0, sample_loss = -1;
+    bool accuracy = false;
+    if (p_.infer) {
+      predictions = in_arena(*p_.infer, p_.infer->outputs()[0]);
+      predictions_count = p_.infer->outputs()[0]->type.elements() / batch;
+      if (p_.infer->outputs().size() > 1) sample_loss = in_arena(*p_.infer, p_.infer->outputs()[1]);
+      for (const Value* v : train.inputs())
+        accuracy |= is_label(v) && !is_float(v->type.dtype) && v->type.rank() == 1;
+    }
+    auto* weights = new llvm::GlobalVariable(module_, b_.getInt8Ty(), true,
+                                             llvm::GlobalValue::ExternalLinkage, nullptr, kWeightsSymbol);
+    weights->setVisibility(llvm::GlobalValue::HiddenVisibility);
+    Constant* program = record({text(p_.options.model_name),
+                                text(train.model_hash),
+                                text(p_.options.optimizer.name),
+                                text(p_.options.loss_name),
+                                text(p_.options.scheme),
+                                text("pock " POCK_VERSION),
+                                text(fmt::format("x86-64 ({})", p_.options.target.cpu)),
+                                table(tensors),
+                                table(inputs),
+                                table(hypers),
+                                weights,
+                                u64(p_.arena_bytes()),
+                                u64(p_.params.bytes),
+                                u64(p_.state.bytes),
+                                u64(p_.weights.bytes),
+                                u64(train.scalars().size()),
+                                u64(in_arena(train, train.outputs()[0])),
+                                u64(predictions),
+                                u64(predictions_count),
+                                u64(sample_loss),
+                                u64(static_cast<int64_t>(p_.options.seed)),
+                                u64(static_cast<int64_t>(x86_cpu_needs(p_.options.target))),
+                                u32(tensors.size()),
+                                u32(inputs.size()),
+                                u32(hypers.size()),
+                                u32(batch),
+                                u32(p_.options.threads),
+                                u8(accuracy),
+                                entries.scalars,
+                                entries.forward,
+                                entries.update,
+                                entries.infer ? static_cast<Constant*>(entries.infer) : null()});
+    same_size(program, sizeof(struct pock_program), "pock_program");
+    new llvm::GlobalVariable(module_, program->getType(), true, llvm::GlobalValue::ExternalLinkage, program,
+                             "pock_program");
+  }
+
+ private:
+  Constant* null() { return llvm::ConstantPointerNull::get(b_.getPtrTy()); }
+  Constant* u64(int64_t v) { return b_.getInt64(v); }
+  Constant* u32(int64_t v) { return b_.getInt32(v); }
+  Constant* u8(int64_t v) { return b_.getInt8(v); }
+  Constant* real(double v) { return llvm::ConstantFP::get(b_.getDoubleTy(), v); }
+  Constant* record(const std::vector<Constant*>& fields) { return llvm::ConstantStruct::getAnon(c_, fields); }
+
+  // The tables are read by C code: both must see the same layout.
+  void same_size(Constant* c, size_t size, const char* name) {
+    const uint64_t here = module_.getDataLayout().getTypeAllocSize(c->getType());
+    POCK_CHECK(here == size, "struct {} has {} bytes in the runtime, {} here", name, size, here);
+  }
+
+  Constant* global(Constant* value) {
+    auto* g =
+        new llvm::GlobalVariable(module_, value->getType(), true, llvm::GlobalValue::PrivateLinkage, value);
+    g->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
+    return g;
+  }
+  Constant* text(std::string_view s) {
+    return global(llvm::ConstantDataArray::getString(c_, llvm::StringRef(s)));
+  }
+  Constant* dims(const Dims& d) {
+    return d.empty() ? null() : global(llvm::ConstantDataArray::get(c_, llvm::ArrayRef<int64_t>(d)));
+  }
+  Constant* table(const std::vector<Constant*>& rows) {
+    if (rows.empty()) return null();
+    return global(llvm::ConstantArray::get(llvm::ArrayType::get(rows[0]->getType(), rows.size()), rows));
+  }
+
+  int64_t in_arena(const Graph& g, const Value* v) {
+    const Place place = place_of(p_, g, v);
+    POCK_CHECK(place.base == Base::arena, "%{} of graph {} is read by the runtime but not in the arena",
+               v->id, g.name);
+    return place.offset;
+  }
+
+  std::vector<Constant*> tensor_rows() {
+    std::vector<Constant*> saved, optimizer, frozen;
+    for (const Value* v : p_.train->params()) {
+      const bool is_state = v->kind == ValueKind::optimizer;
+      const bool is_frozen = v->kind == ValueKind::param && !v->trained;
+      const pock_role role = is_state                          ? POCK_OPTIMIZER
+                             : is_frozen                       ? POCK_FROZEN
+                             : v->kind == ValueKind::statistic ? POCK_STATISTIC
+                                                               : POCK_TRAINED;
+      Constant* row =
+          record({text(is_state ? v->owner->name : v->name), is_state ? text(v->slot) : null(),
+                  dims(v->type.dims), u64(place_of(p_, *p_.train, v).offset), u64(v->type.bytes()),
+                  u8(static_cast<int>(v->type.dtype)), u8(role), u8(v->type.rank())});
+      same_size(row, sizeof(pock_tensor), "pock_tensor");
+      (is_state ? optimizer : is_frozen ? frozen : saved).push_back(row);
+    }
+    saved.insert(saved.end(), optimizer.begin(), optimizer.end());
+    saved.insert(saved.end(), frozen.begin(), frozen.end());
+    return saved;
+  }
+
+  std::vector<Constant*> input_rows() {
+    std::vector<Constant*> data, labels;
+    for (const Value* v : p_.train->inputs()) {
+      const bool label = is_label(v);
+      std::string name = v->name;
+      int64_t classes = 0, infer_offset = -1;
+      if (p_.infer) {
+        for (const Value* same : p_.infer->inputs())
+          if (same->name == v->name) infer_offset = in_arena(*p_.infer, same);
+        const Value* scores = p_.infer->outputs()[0];
+        if (label && !is_float(v->type.dtype) && scores->type.rank() > 0) classes = scores->type.dim(-1);
+        if (label && name == "labels") name = p_.infer->output_name(0);
+      }
+      if (name.starts_with("labels.")) name = name.substr(sizeof("labels.") - 1);
+      Constant* row = record({text(name), dims(v->type.dims), u64(in_arena(*p_.train, v)), u64(infer_offset),
+                              u64(v->type.bytes()), u64(classes), u8(static_cast<int>(v->type.dtype)),
+                              u8(label ? POCK_LABELS : POCK_DATA), u8(v->type.rank())});
+      same_size(row, sizeof(pock_input), "pock_input");
+      (label ? labels : data).push_back(row);
+    }
+    data.insert(data.end(), labels.begin(), labels.end());
+    return data;
+  }
+
+  std::vector<Constant*> hyper_rows() {
+    const ScalarFormulas formulas = scalar_formulas(p_.options.optimizer);
+    std::vector<Constant*> rows;
+    for (size_t i = 0; i < formulas.hypers.size(); ++i) {
+      const HyperDef& h = formulas.hypers[i];
+      rows.push_back(record({text(h.name), real(formulas.values[i]), real(h.low), real(h.high), u8(h.open)}));
+      same_size(rows.back(), sizeof(pock_hyper), "pock_hyper");
+    }
+    return rows;
+  }
+
+  llvm::Module& module_;
+  const Program& p_;
+  llvm::LLVMContext& c_;
+  llvm::IRBuilder<> b_;
+};
+
+}  // namespace
+
+void emit_program(llvm::Module& module, const Program& program,
+                  const std::vector<std::vector<Phase>>& phases) {
+  Tables(module, program).emit(emit_entry_points(module, program, phases));
+}
+
+}  // namespace pock

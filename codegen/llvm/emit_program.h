@@ -1,0 +1,17 @@
+// The tables and entry points of a program: struct pock_program of runtime/pock.h.
+#pragma once
+
+#include <vector>
+
+#include "llvm/emit_kernel.h"
+#include "pock/codegen/compile.h"
+
+namespace pock {
+
+// The symbol of the weights section, which another object defines.
+constexpr const char* kWeightsSymbol = "pock_weights";
+
+// Adds `pock_program` to the module. `phases[i]` are those of program.kernels[i].
+void emit_program(llvm::Module&, const Program&, const std::vector<std::vector<Phase>>& phases);
+
+}  // namespace pock

@@ -1,0 +1,219 @@
+#include "llvm/emit_steps.h"
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/Module.h>
+
+#include <functional>
+#include <span>
+
+#include "llvm/emit_expr.h"
+#include "llvm/machine.h"
+#include "place.h"
+#include "pock/ops/op.h"
+#include "pock/support/diag.h"
+
+namespace pock {
+namespace {
+
+using llvm::BasicBlock;
+using llvm::Function;
+using llvm::Value;
+
+// MXCSR: flush results and operands to zero, mask every exception, round to nearest.
+constexpr uint32_t kFlush = 0x9FC0;
+
+class StepEmitter {
+ public:
+  StepEmitter(llvm::Module& module, const Program& program, const std::vector<std::vector<Phase>>& phases)
+      : module_(module), p_(program), phases_(phases), b_(module.getContext()) {}
+
+  EntryPoints run() {
+    // Forward ends with the node that makes the loss: its finite-ness is tested before anything changes.
+    const std::vector<KernelUse>& uses = p_.train_uses;
+    const pock::Value* loss = p_.train->outputs()[0];
+    size_t forward = 0;
+    bool seen = loss->node == nullptr;
+    for (const Node* n : p_.train->nodes()) {
+      if (seen) break;
+      POCK_CHECK(!n->op->has_effect(), "an update stands before the loss in graph {}", p_.train->name);
+      seen = n == loss->node;
+      if (forward < uses.size() && uses[forward].node == n) ++forward;
+      for (const pock::Value* v : n->results())
+        POCK_CHECK(place_of(p_, *p_.train, v).base == Base::arena || n->op->is_view(),
+                   "%{} overwrites a parameter before the loss in graph {}", v->id, p_.train->name);
+    }
+    const std::span all(uses);
+    EntryPoints e{};
+    e.scalars = scalars();
+    e.forward = step("forward", *p_.train, all.first(forward));
+    e.update = step("update", *p_.train, all.subspan(forward));
+    if (p_.infer) e.infer = step("infer", *p_.infer, p_.infer_uses);
+    return e;
+  }
+
+ private:
+  Function* function(const std::string& name, std::vector<llvm::Type*> args, llvm::Type* result) {
+    auto* f = Function::Create(llvm::FunctionType::get(result, args, false), Function::InternalLinkage,
+                               "pock_" + name, module_);
+    set_attributes(*f, p_.options.target);
+    b_.SetInsertPoint(BasicBlock::Create(module_.getContext(), "entry", f));
+    return f;
+  }
+
+  // A function that runs `body` with the float mode that kernels need and gives the caller's mode back.
+  Function* with_float_mode(const std::string& name, Function* body) {
+    body->addFnAttr(llvm::Attribute::NoInline);  // so that no arithmetic crosses the switch
+    Function* f = function(name, body->getFunctionType()->params(), b_.getVoidTy());
+    Value* saved = b_.CreateAlloca(b_.getInt32Ty());
+    Value* ours = b_.CreateAlloca(b_.getInt32Ty());
+    b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_stmxcsr, {}, {saved});
+    b_.CreateStore(b_.getInt32(kFlush), ours);
+    b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_ldmxcsr, {}, {ours});
+    std::vector<Value*> args;
+    for (llvm::Argument& a : f->args()) args.push_back(&a);
+    b_.CreateCall(body, args);
+    b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_ldmxcsr, {}, {saved});
+    b_.CreateRetVoid();
+    return f;
+  }
+
+  Value* field(Value* record, unsigned index) {
+    return b_.CreateLoad(b_.getPtrTy(), b_.CreateConstGEP1_64(b_.getPtrTy(), record, index));
+  }
+
+  // --- steps
+
+  Function* step(const std::string& name, const Graph& g, std::span<const KernelUse> uses) {
+    llvm::Type* pointer = b_.getPtrTy();
+    Function* body = function(name + "_kernels", {pointer, pointer}, b_.getVoidTy());
+    for (unsigned i = 0; i < std::size(bases_); ++i) bases_[i] = field(body->getArg(0), i);
+    size_t longest = 0;
+    for (const KernelUse& use : uses)
+      longest = std::max(longest, p_.kernels[use.kernel].scheduled.args.size());
+    Value* args = b_.CreateAlloca(llvm::ArrayType::get(pointer, longest));
+    for (const KernelUse& use : uses) {
+      store_arguments(g, use, args);
+      for (const Phase& phase : phases_[use.kernel]) call(phase, args, body->getArg(1));
+    }
+    b_.CreateRetVoid();
+    return with_float_mode(name, body);
+  }
+
+  void store_arguments(const Graph& g, const KernelUse& use, Value* args) {
+    const Plan& plan = &g == p_.train ? p_.train_plan : p_.infer_plan;
+    auto workspace = plan.workspace_offset.find(use.node);
+    int64_t next_workspace = workspace == plan.workspace_offset.end() ? 0 : workspace->second;
+    unsigned index = 0;
+    auto tensor = use.args.begin();
+    for (const loop::BufferRef& b : p_.kernels[use.kernel].scheduled.args) {
+      Place place{Base::arena, next_workspace};
+      if (b->space == loop::Space::workspace)
+        next_workspace += workspace_bytes(*b);
+      else
+        place = place_of(p_, g, *tensor++);
+      Value* base = bases_[static_cast<int>(place.base)];
+      b_.CreateStore(b_.CreateConstGEP1_64(b_.getInt8Ty(), base, place.offset),
+                     b_.CreateConstGEP1_64(b_.getPtrTy(), args, index++));
+    }
+  }
+
+  void call(const Phase& phase, Value* args, Value* threads) {
+    Value* n = b_.getInt64(phase.iterations);
+    if (phase.iterations == 1) {
+      b_.CreateCall(phase.function, {args, b_.getInt64(0), n});
+      return;
+    }
+    // struct pock_threads: parallel_for, context
+    llvm::Type* pointer = b_.getPtrTy();
+    auto* type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, pointer, pointer, b_.getInt64Ty()}, false);
+    b_.CreateCall(type, field(threads, 0), {field(threads, 1), phase.function, args, n});
+  }
+
+  // --- scalars
+
+  Function* scalars() {
+    const ScalarFormulas formulas = scalar_formulas(p_.options.optimizer);
+    Function* power = integer_power();
+    Function* body =
+        function("scalars_formulas", {b_.getPtrTy(), b_.getDoubleTy(), b_.getPtrTy()}, b_.getVoidTy());
+    formulas_ = &formulas;
+    hypers_ = body->getArg(0);
+    step_ = body->getArg(1);
+    power_ = power;
+    const std::vector<pock::Value*>& wanted = p_.train->scalars();
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      auto formula = std::find_if(formulas.formulas.begin(), formulas.formulas.end(),
+                                  [&](const auto& f) { return f.first == wanted[i]->name; });
+      POCK_CHECK(formula != formulas.formulas.end(), "{} has no formula for {}", p_.options.optimizer.name,
+                 wanted[i]->name);
+      Value* v = b_.CreateFPTrunc(formula_value(formula->second), b_.getFloatTy());
+      b_.CreateStore(v, b_.CreateConstGEP1_64(b_.getFloatTy(), body->getArg(2), i));
+    }
+    b_.CreateRetVoid();
+    return with_float_mode("scalars", body);
+  }
+
+  Value* formula_value(const loop::Expr& e) {
+    if (e->op == loop::ScalarOp::constant) return emit_constant(b_, *e);
+    if (e->op == loop::ScalarOp::load) {
+      POCK_CHECK(e->buffer == formulas_->buffer && e->args[0]->op == loop::ScalarOp::constant,
+                 "formula reads {}", e->buffer->name);
+      const int64_t i = e->args[0]->integer, count = static_cast<int64_t>(formulas_->hypers.size());
+      if (i == 2 * count) return step_;
+      Value* hyper =
+          b_.CreateLoad(b_.getDoubleTy(), b_.CreateConstGEP1_64(b_.getDoubleTy(), hypers_, i % count));
+      return i < count ? hyper : b_.CreateCall(power_, {hyper, step_});
+    }
+    std::vector<Value*> operands;
+    for (const loop::Expr& a : e->args) operands.push_back(formula_value(a));
+    return emit_operation(b_, *e, operands);
+  }
+
+  // base^n for a whole n >= 0, by squaring.
+  Function* integer_power() {
+    llvm::Type *real = b_.getDoubleTy(), *whole = b_.getInt64Ty();
+    Function* f = function("power", {real, real}, real);
+    BasicBlock* entry = b_.GetInsertBlock();
+    BasicBlock* loop = BasicBlock::Create(module_.getContext(), "loop", f);
+    BasicBlock* more = BasicBlock::Create(module_.getContext(), "more", f);
+    BasicBlock* done = BasicBlock::Create(module_.getContext(), "done", f);
+    Value* count = b_.CreateIntrinsic(llvm::Intrinsic::fptosi_sat, {whole, real}, {f->getArg(1)});
+    b_.CreateBr(loop);
+    b_.SetInsertPoint(loop);
+    llvm::PHINode* result = b_.CreatePHI(real, 2);
+    llvm::PHINode* square = b_.CreatePHI(real, 2);
+    llvm::PHINode* left = b_.CreatePHI(whole, 2);
+    result->addIncoming(llvm::ConstantFP::get(real, 1), entry);
+    square->addIncoming(f->getArg(0), entry);
+    left->addIncoming(count, entry);
+    b_.CreateCondBr(b_.CreateICmpSGT(left, b_.getInt64(0)), more, done);
+    b_.SetInsertPoint(more);
+    Value* odd = b_.CreateTrunc(left, b_.getInt1Ty());
+    result->addIncoming(b_.CreateSelect(odd, b_.CreateFMul(result, square), result), more);
+    square->addIncoming(b_.CreateFMul(square, square), more);
+    left->addIncoming(b_.CreateLShr(left, 1), more);
+    b_.CreateBr(loop);
+    b_.SetInsertPoint(done);
+    b_.CreateRet(result);
+    return f;
+  }
+
+  llvm::Module& module_;
+  const Program& p_;
+  const std::vector<std::vector<Phase>>& phases_;
+  llvm::IRBuilder<> b_;
+  Value* bases_[5] = {};  // by Base
+  const ScalarFormulas* formulas_ = nullptr;
+  Value *hypers_ = nullptr, *step_ = nullptr;
+  Function* power_ = nullptr;
+};
+
+}  // namespace
+
+EntryPoints emit_entry_points(llvm::Module& module, const Program& program,
+                              const std::vector<std::vector<Phase>>& phases) {
+  return StepEmitter(module, program, phases).run();
+}
+
+}  // namespace pock

@@ -1,0 +1,77 @@
+// Kernels compiled into this process.
+#include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Support/MemoryBuffer.h>
+#include <llvm/Target/TargetMachine.h>
+
+#include "llvm/emit_kernel.h"
+#include "llvm/machine.h"
+#include "llvm/object.h"
+#include "pock.h"
+#include "pock/codegen/compile.h"
+#include "pock/loop/interpret.h"
+
+namespace pock {
+namespace {
+
+template <class T>
+T must(llvm::Expected<T> value) {
+  if (value) return std::move(*value);
+  POCK_CHECK(false, "{}", llvm::toString(value.takeError()));
+}
+
+struct HostPhase {
+  pock_kernel function;
+  int64_t iterations;
+};
+
+class Loaded : public HostKernels {
+ public:
+  Loaded(const std::vector<loop::Kernel>& kernels, const Target& target) {
+    llvm::LLVMContext context;
+    llvm::Module module("pock", context);
+    std::unique_ptr<llvm::TargetMachine> machine = make_machine(target);
+    module.setTargetTriple(target.triple);
+    module.setDataLayout(machine->createDataLayout());
+    std::vector<std::vector<std::pair<std::string, int64_t>>> names;
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      names.emplace_back();
+      for (const Phase& phase : emit_kernel(module, target, kernels[i], fmt::format("kernel{}", i))) {
+        phase.function->setLinkage(llvm::GlobalValue::ExternalLinkage);
+        names.back().emplace_back(phase.function->getName().str(), phase.iterations);
+      }
+    }
+    optimize(module, *machine);
+    jit_ = must(llvm::orc::LLJITBuilder().create());
+    llvm::Error problem =
+        jit_->addObjectFile(llvm::MemoryBuffer::getMemBufferCopy(to_object(module, *machine), "kernels"));
+    POCK_CHECK(!problem, "{}", llvm::toString(std::move(problem)));
+    for (const auto& phases : names) {
+      kernels_.emplace_back();
+      for (const auto& [name, iterations] : phases)
+        kernels_.back().push_back({must(jit_->lookup(name)).toPtr<pock_kernel>(), iterations});
+    }
+  }
+
+  void run(int kernel, const std::vector<void*>& args, int pieces) const override {
+    loop::FlushDenormals flush;
+    for (const HostPhase& phase : kernels_[kernel])
+      for (int64_t i = 0; i < pieces; ++i) {
+        const int64_t begin = phase.iterations * i / pieces, end = phase.iterations * (i + 1) / pieces;
+        if (begin < end) phase.function(args.data(), begin, end);
+      }
+  }
+
+ private:
+  std::unique_ptr<llvm::orc::LLJIT> jit_;
+  std::vector<std::vector<HostPhase>> kernels_;
+};
+
+}  // namespace
+
+std::unique_ptr<HostKernels> load_kernels(const std::vector<loop::Kernel>& kernels, const Target& target) {
+  return std::make_unique<Loaded>(kernels, target);
+}
+
+}  // namespace pock

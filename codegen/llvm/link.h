@@ -1,0 +1,14 @@
+// Links object files with the lld inside this process.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace pock {
+
+// A static, stripped program that needs no C library: the objects hold all there is, _start included.
+std::string link_program(const std::vector<std::string>& objects);
+// One object file from several.
+std::string link_objects(const std::vector<std::string>& objects);
+
+}  // namespace pock

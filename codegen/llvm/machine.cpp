@@ -1,0 +1,81 @@
+#include "llvm/machine.h"
+
+#include <llvm/ADT/StringMap.h>
+#include <llvm/IR/Function.h>
+#include <llvm/MC/MCSubtargetInfo.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/TargetParser/Host.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "pock/support/diag.h"
+
+namespace pock {
+namespace {
+
+const llvm::Target& find(const std::string& triple) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    llvm::InitializeNativeTargetAsmParser();
+  });
+  std::string problem;
+  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, problem);
+  POCK_CHECK(target, "{}", problem);
+  return *target;
+}
+
+// Kernels use the listed features only; the cpu by its name decides costs and the order of instructions.
+constexpr const char* kBaseline = "x86-64";
+
+}  // namespace
+
+std::string host_cpu() { return llvm::sys::getHostCPUName().str(); }
+
+std::vector<std::string> known_cpus(const std::string& triple) {
+  std::unique_ptr<llvm::MCSubtargetInfo> info(find(triple).createMCSubtargetInfo(triple, "", ""));
+  std::vector<std::string> names;
+  for (const llvm::SubtargetSubTypeKV& cpu : info->getAllProcessorDescriptions()) names.emplace_back(cpu.Key);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool cpu_has(const std::string& triple, const std::string& cpu, const std::vector<std::string>& features) {
+  if (cpu == "host") {
+    const llvm::StringMap<bool> have = llvm::sys::getHostCPUFeatures();
+    return std::all_of(features.begin(), features.end(),
+                       [&](const std::string& f) { return have.lookup(f); });
+  }
+  std::unique_ptr<llvm::MCSubtargetInfo> info(find(triple).createMCSubtargetInfo(triple, cpu, ""));
+  return std::all_of(features.begin(), features.end(),
+                     [&](const std::string& f) { return info->checkFeatures("+" + f); });
+}
+
+std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target) {
+  llvm::TargetOptions options;
+  options.FunctionSections = true;
+  options.DataSections = true;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  return std::unique_ptr<llvm::TargetMachine>(
+      find(target.triple)
+          .createTargetMachine(target.triple, kBaseline, target.features, options, llvm::Reloc::PIC_,
+                               llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+}
+
+void set_attributes(llvm::Function& f, const Target& target) {
+  f.addFnAttr(llvm::Attribute::NoUnwind);
+  f.addFnAttr("target-cpu", kBaseline);
+  f.addFnAttr("tune-cpu", target.cpu);
+  f.addFnAttr("target-features", target.features);
+  // Without these, cpus that clock down under wide vectors have them split in two.
+  f.addFnAttr("prefer-vector-width", std::to_string(target.vector_bits));
+  f.addFnAttr("min-legal-vector-width", std::to_string(target.vector_bits));
+  f.addFnAttr("denormal-fp-math", "preserve-sign,preserve-sign");
+  f.addFnAttr("no-builtins");
+}
+
+}  // namespace pock

@@ -1,0 +1,29 @@
+// LLVM's view of a target.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pock/codegen/target.h"
+
+namespace llvm {
+class Function;
+class Module;
+class TargetMachine;
+}  // namespace llvm
+
+namespace pock {
+
+std::string host_cpu();
+// Names that LLVM knows for the triple's architecture.
+std::vector<std::string> known_cpus(const std::string& triple);
+// Whether a cpu has all of some features, each given by LLVM's name. "host": what this machine really has.
+bool cpu_has(const std::string& triple, const std::string& cpu, const std::vector<std::string>& features);
+
+std::unique_ptr<llvm::TargetMachine> make_machine(const Target&);
+// What holds for all generated code: the target's instructions, denormals are zero, no calls that LLVM
+// invents.
+void set_attributes(llvm::Function&, const Target&);
+
+}  // namespace pock

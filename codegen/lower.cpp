@@ -1,0 +1,154 @@
+// Graphs to kernels, plans and block layouts.
+#include <map>
+
+#include "place.h"
+#include "pock/codegen/compile.h"
+#include "pock/ops/op.h"
+#include "pock/support/diag.h"
+
+namespace pock {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+void append(BlockLayout& block, const Value* v) {
+  block.offset[v] = block.bytes;
+  block.bytes += (v->type.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+bool in_params(const Value* v) {
+  return v->kind == ValueKind::statistic || (v->kind == ValueKind::param && v->trained);
+}
+
+// Two frozen tensors or constants with the same elements.
+bool same_data(const Value* a, const Value* b) {
+  return a->type == b->type && (a->data == b->data || (a->data && b->data && *a->data == *b->data));
+}
+
+class Frozen {
+ public:
+  explicit Frozen(BlockLayout& weights) : weights_(weights) {}
+  void add(const Value* v) {
+    const Value*& first = by_name_[v->kind == ValueKind::constant ? fmt::format("const.{}", v->id) : v->name];
+    if (first && same_data(first, v)) {
+      weights_.offset[v] = weights_.offset.at(first);
+      return;
+    }
+    append(weights_, v);
+    if (!first) first = v;
+  }
+
+ private:
+  BlockLayout& weights_;
+  std::map<std::string, const Value*> by_name_;
+};
+
+void lay_out(Program& p) {
+  for (const Value* v : p.train->params()) {
+    if (in_params(v)) append(p.params, v);
+    if (v->kind == ValueKind::optimizer) append(p.state, v);
+  }
+  p.weights.bytes = p.params.bytes;
+  Frozen frozen(p.weights);
+  for (const Graph* g : {p.train, p.infer}) {
+    if (!g) continue;
+    for (const Value* v : g->leaves()) {
+      if (v->kind != ValueKind::param && v->kind != ValueKind::statistic && v->kind != ValueKind::constant)
+        continue;
+      if (g == p.train && in_params(v)) continue;
+      const Value* trained =
+          g == p.infer && v->kind != ValueKind::constant ? p.train->find(v->name) : nullptr;
+      if (trained && in_params(trained)) {
+        POCK_CHECK(trained->type == v->type, "{} is {} in training and {} in inference", v->name,
+                   to_string(trained->type), to_string(v->type));
+        p.params.offset[v] = p.params.offset.at(trained);
+      } else {
+        frozen.add(v);
+      }
+    }
+  }
+  constexpr int64_t kLimit = int64_t{3} << 29;  // code reaches the section by 32-bit offsets
+  if (p.weights.bytes > kLimit)
+    throw error("the weights take {} bytes; a program can hold at most {}", p.weights.bytes, kLimit);
+}
+
+// Stores a new value where an update could not be written in place.
+loop::Kernel copy_kernel(const Type& type) {
+  loop::KernelBuilder k("copy");
+  const Type flat = type.dtype == DType::mask ? type : Type{type.dtype, {type.elements()}};
+  loop::BufferRef from = k.arg("from", flat, loop::Space::in), to = k.arg("to", flat, loop::Space::out);
+  k.each(flat.dims, [&](const std::vector<loop::Expr>& i) { k.store(to, i, loop::load(from, i)); });
+  return k.take();
+}
+
+class KernelTable {
+ public:
+  explicit KernelTable(Program& p) : p_(p) {}
+
+  void lower(const Graph& g, std::vector<KernelUse>& uses, Plan& plan) {
+    std::unordered_map<const Node*, int64_t> workspace;
+    for (const Node* n : g.nodes()) {
+      if (n->op->is_view()) continue;
+      KernelUse use{.node = n};
+      if (n->op->has_effect()) {
+        if (stores_nothing(p_, g, *n)) continue;
+        use.kernel = add(copy_kernel(n->in(0)->type));
+        use.args = {n->in(1), n->in(0)};
+      } else {
+        use.kernel = add(lower_node(*n));
+        use.args.assign(n->inputs().begin(), n->inputs().end());
+        use.args.insert(use.args.end(), n->results().begin(), n->results().end());
+      }
+      size_t tensors = 0;
+      for (const loop::BufferRef& b : p_.kernels[use.kernel].scheduled.args) {
+        if (b->space == loop::Space::workspace)
+          workspace[n] += workspace_bytes(*b);
+        else
+          ++tensors;
+      }
+      POCK_CHECK(tensors == use.args.size(), "kernel of {} takes {} tensors, node has {}", n->op->name.text,
+                 tensors, use.args.size());
+      uses.push_back(std::move(use));
+    }
+    PlanOptions options = p_.options.plan;
+    options.workspace = [&](const Node& n) {
+      auto found = workspace.find(&n);
+      return found == workspace.end() ? int64_t{0} : found->second;
+    };
+    plan = plan_memory(g, options);
+    check_plan(g, plan, options);
+  }
+
+ private:
+  int add(loop::Kernel plain) {
+    const int fresh = static_cast<int>(p_.kernels.size());
+    if (p_.options.share_kernels) {
+      auto [found, is_new] = by_text_.try_emplace(loop::print(plain), fresh);
+      if (!is_new) return found->second;
+    }
+    CompiledKernel k;
+    if (p_.options.schedule) k.schedule = schedule_for(plain, p_.options.target);
+    k.scheduled = loop::apply(plain, k.schedule);
+    loop::verify(k.scheduled);
+    k.cost = loop::cost(plain);
+    k.plain = std::move(plain);
+    p_.kernels.push_back(std::move(k));
+    return fresh;
+  }
+
+  Program& p_;
+  std::map<std::string, int> by_text_;
+};
+
+}  // namespace
+
+Program lower(const Graph& train, const Graph* infer, const CompileOptions& options) {
+  Program p{.train = &train, .infer = infer, .options = options};
+  lay_out(p);
+  KernelTable lowering(p);
+  lowering.lower(train, p.train_uses, p.train_plan);
+  if (infer) lowering.lower(*infer, p.infer_uses, p.infer_plan);
+  return p;
+}
+
+}  // namespace pock

@@ -1,0 +1,29 @@
+// Where a value is when a step runs.
+#pragma once
+
+#include <cstdint>
+
+#include "pock/codegen/compile.h"
+
+namespace pock {
+
+// Numbered as the fields of struct pock_buffers (runtime/pock.h).
+enum class Base : uint8_t { arena, params, state, weights, scalars };
+
+struct Place {
+  Base base;
+  int64_t offset;  // bytes
+};
+
+// Of a value of the training or the inference graph.
+Place place_of(const Program&, const Graph&, const Value*);
+// Whether the result that this `update` stores was written straight into its parameter.
+bool stores_nothing(const Program&, const Graph&, const Node& update);
+// Bytes of a kernel's workspace argument in a node's planned workspace, where such arguments follow each
+// other.
+int64_t workspace_bytes(const loop::Buffer&);
+// The initial bytes of the weights section: params, then frozen tensors and constants, denormals flushed to
+// zero.
+std::string weights_section(const Program&);
+
+}  // namespace pock

@@ -1,0 +1,19 @@
+#include "pock/codegen/target.h"
+
+#include <algorithm>
+
+#include "pock/support/diag.h"
+#include "x86/target.h"
+
+namespace pock {
+
+std::vector<std::string> target_names() { return {"host", "x86-64"}; }
+
+Target find_target(const std::string& name, const std::string& cpu) {
+  const std::vector<std::string> names = target_names();
+  if (std::find(names.begin(), names.end(), name) == names.end())
+    throw error("unknown target '{}'; there are: {}", name, fmt::join(names, ", "));
+  return x86_target(name, cpu);
+}
+
+}  // namespace pock

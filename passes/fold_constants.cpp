@@ -1,0 +1,48 @@
+// Computes at compile time the nodes whose inputs are all constants, where the results are small enough to be
+// stored.
+#include <algorithm>
+
+#include "pock/ops/evaluate.h"
+#include "pock/ops/op.h"
+#include "pock/passes/passes.h"
+
+namespace pock {
+namespace {
+
+constexpr int64_t kLargestResult = int64_t{1} << 20;
+
+// Parsed text may lack the data of its constants.
+bool is_known(const Value* v) { return v->kind == ValueKind::constant && v->data; }
+
+bool can_fold(const Node& n) {
+  if (n.op->has_effect() || n.inputs().empty()) return false;
+  if (!std::all_of(n.inputs().begin(), n.inputs().end(), is_known)) return false;
+  int64_t bytes = 0;
+  for (const Value* v : n.results()) bytes += v->type.bytes();
+  return n.op->is_view() || bytes <= kLargestResult;
+}
+
+}  // namespace
+
+int fold_constants(Graph& g, const PassOptions&) {
+  int folded = 0;
+  for (Node* n : g.nodes()) {
+    if (!can_fold(*n)) continue;
+    std::vector<Data> data;
+    for (const Value* v : n->inputs()) data.push_back(v->data);
+    std::vector<Data> results = n->op->is_view() ? std::vector<Data>{data[0]} : evaluate_node(*n, data);
+    for (size_t i = 0; i < results.size(); ++i) {
+      Value* old = n->results()[i];
+      // Nobody may write into a constant.
+      for (Node* user : old->users)
+        if (user->in_place >= 0 && user->in(user->in_place) == old) user->in_place = -1;
+      g.replace_uses(old, g.add_constant(old->type, results[i]));
+    }
+    g.erase(n);
+    ++folded;
+  }
+  g.erase_unused_values();
+  return folded;
+}
+
+}  // namespace pock

@@ -1,0 +1,119 @@
+// exp, log, tanh, erf against libm in double. Every float of some ranges, a dense stride of all bit patterns,
+// and the special values.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <string>
+
+#include "pock/loop/build.h"
+#include "pock/loop/interpret.h"
+#include "pock/loop/transform.h"
+
+namespace pock::loop {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kSmallest = std::numeric_limits<float>::min();
+
+std::vector<float> run(Expr (*f)(Expr), std::vector<float> x) {
+  auto n = static_cast<int64_t>(x.size());
+  KernelBuilder k("f");
+  auto a = k.arg("x", {DType::f32, {n}}, Space::in), y = k.arg("y", {DType::f32, {n}}, Space::out);
+  k.each("i", n, [&](Expr i) { k.store(y, {i}, f(load(a, {i}))); });
+  std::vector<float> out(x.size());
+  interpret(k.take(), {x.data(), out.data()});
+  return out;
+}
+
+// Distance in units of the last place of the exact value; what flushes to zero counts as equal.
+double ulps(float got, double exact) {
+  if (std::isnan(got) || std::isnan(exact)) return std::isnan(got) && std::isnan(exact) ? 0 : 1e9;
+  auto rounded = static_cast<float>(exact);
+  if (got == rounded) return 0;
+  if (std::isinf(got) || std::isinf(rounded)) {
+    // Rounding up to infinity one step early.
+    double edge = std::ldexp(2 - std::ldexp(1, -24), 127);
+    return std::abs(exact) > edge * (1 - std::ldexp(1, -22)) && !std::isinf(exact) ? 1 : 1e9;
+  }
+  if (std::abs(exact) < kSmallest) return got == 0 || std::abs(got) == kSmallest ? 0 : 1e9;
+  double unit = std::ldexp(1, std::max(std::ilogb(exact), -126) - 23);
+  return std::abs(got - exact) / unit;
+}
+
+struct Worst {
+  double error = 0;
+  float at = 0;
+};
+
+Worst sweep(Expr (*f)(Expr), double (*reference)(double), uint32_t stride) {
+  Worst worst;
+  std::vector<float> x;
+  auto flush = [&] {
+    std::vector<float> y = run(f, x);
+    for (size_t i = 0; i < x.size(); ++i) {
+      double in = std::abs(x[i]) < kSmallest ? std::copysign(0.0, x[i]) : x[i];
+      double error = ulps(y[i], reference(in));
+      if (error > worst.error) worst = {error, x[i]};
+    }
+    x.clear();
+  };
+  for (uint64_t b = 0; b < uint64_t{1} << 32; b += stride) {
+    x.push_back(std::bit_cast<float>(static_cast<uint32_t>(b)));
+    if (x.size() == 1 << 16) flush();
+  }
+  flush();
+  return worst;
+}
+
+void check(const char* name, Expr (*f)(Expr), double (*reference)(double), double bound) {
+  const char* all = std::getenv("POCK_FLOAT_STRIDE");  // 1: all of them, half an hour
+  Worst worst = sweep(f, reference, all ? static_cast<uint32_t>(std::stoul(all)) : 601);
+  EXPECT_LE(worst.error, bound) << name << " at " << worst.at;
+  EXPECT_GT(worst.error, 0.4) << "the sweep saw nothing";
+  printf("%s: %.3f ulp at %.9g\n", name, worst.error, worst.at);
+}
+
+TEST(LoopMath, Exp) { check("exp", exp, std::exp, 1.1); }
+TEST(LoopMath, Log) { check("log", log, std::log, 1); }
+TEST(LoopMath, Tanh) { check("tanh", tanh, std::tanh, 1.5); }
+TEST(LoopMath, Erf) { check("erf", erf, std::erf, 1.6); }
+
+TEST(LoopMath, SpecialValues) {
+  float nan = std::numeric_limits<float>::quiet_NaN(), denormal = 1e-40f;
+  std::vector<float> y = run(exp, {0, -0.0f, kInf, -kInf, nan, denormal, 88.8f, 1000, -87.4f, -200});
+  EXPECT_EQ(std::vector<float>(y.begin(), y.begin() + 4), (std::vector<float>{1, 1, kInf, 0}));
+  EXPECT_TRUE(std::isnan(y[4]));
+  EXPECT_EQ(std::vector<float>(y.begin() + 5, y.end()), (std::vector<float>{1, kInf, kInf, 0, 0}));
+  y = run(log, {0, -0.0f, kInf, 1, denormal, -denormal, -1, -kInf, nan});
+  EXPECT_EQ(std::vector<float>(y.begin(), y.begin() + 6),
+            (std::vector<float>{-kInf, -kInf, kInf, 0, -kInf, -kInf}));
+  for (int i : {6, 7, 8}) EXPECT_TRUE(std::isnan(y[static_cast<size_t>(i)])) << i;
+  for (auto f : {+[](Expr e) { return tanh(e); }, +[](Expr e) { return erf(e); }}) {
+    y = run(f, {0, -0.0f, kInf, -kInf, 20, -20, denormal, nan});
+    EXPECT_EQ(std::vector<float>(y.begin(), y.begin() + 7), (std::vector<float>{0, 0, 1, -1, 1, -1, 0}));
+    EXPECT_TRUE(std::isnan(y[7]));
+  }
+}
+
+// In double the same kernel takes libm.
+TEST(LoopMath, DoubleTakesLibm) {
+  KernelBuilder k("f");
+  auto x = k.arg("x", {DType::f32, {1}}, Space::in), y = k.arg("y", {DType::f32, {4}}, Space::out);
+  Expr v = load(x, {0});
+  k.store(y, {0}, exp(v));
+  k.store(y, {1}, log(v));
+  k.store(y, {2}, tanh(v));
+  k.store(y, {3}, erf(v));
+  double in = 0.3, out[4];
+  interpret(k.take(), {&in, out}, Precision::f64);
+  EXPECT_EQ(out[0], std::exp(in));
+  EXPECT_EQ(out[1], std::log(in));
+  EXPECT_EQ(out[2], std::tanh(in));
+  EXPECT_EQ(out[3], std::erf(in));
+}
+
+}  // namespace
+}  // namespace pock::loop

@@ -1,0 +1,117 @@
+#include "ops/cases/op_case.h"
+
+namespace pock::test {
+namespace {
+
+std::vector<Numbers> matmul(const Node& n, const std::vector<Numbers>& in) {
+  bool ta = n.integer("transpose_a"), tb = n.integer("transpose_b");
+  int64_t rows = n.out(0)->type.dim(0), columns = n.out(0)->type.dim(1), sum = n.in(0)->type.dim(ta ? 0 : 1);
+  Numbers out;
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) {
+      double s = 0;
+      for (int64_t k = 0; k < sum; ++k)
+        s += in[0][ta ? k * rows + i : i * sum + k] * in[1][tb ? j * sum + k : k * columns + j];
+      out.push_back(s);
+    }
+  return {out};
+}
+
+// Every product of a convolution, as offsets into x, w and y; taps on padding left out.
+template <class F>
+void each_product(const Node& n, const Type& x, const Type& w, const Type& y, F f) {
+  const auto &stride = n.integers("stride"), &pad = n.integers("pad"), &dilation = n.integers("dilation");
+  int64_t groups = n.integer("groups"), per_group = y.dim(1) / groups;
+  int64_t at_y = 0;
+  for (int64_t b = 0; b < y.dim(0); ++b)
+    for (int64_t o = 0; o < y.dim(1); ++o)
+      for (int64_t oy = 0; oy < y.dim(2); ++oy)
+        for (int64_t ox = 0; ox < y.dim(3); ++ox, ++at_y)
+          for (int64_t c = 0; c < w.dim(1); ++c)
+            for (int64_t ky = 0; ky < w.dim(2); ++ky)
+              for (int64_t kx = 0; kx < w.dim(3); ++kx) {
+                int64_t iy = oy * stride[0] - pad[0] + ky * dilation[0];
+                int64_t ix = ox * stride[1] - pad[1] + kx * dilation[1];
+                if (iy < 0 || ix < 0 || iy >= x.dim(2) || ix >= x.dim(3)) continue;
+                int64_t channel = o / per_group * w.dim(1) + c;
+                f(((b * x.dim(1) + channel) * x.dim(2) + iy) * x.dim(3) + ix,
+                  ((o * w.dim(1) + c) * w.dim(2) + ky) * w.dim(3) + kx, at_y);
+              }
+}
+
+std::vector<Numbers> conv(const Node& n, const std::vector<Numbers>& in) {
+  Numbers y(n.out(0)->type.elements(), 0);
+  each_product(n, n.in(0)->type, n.in(1)->type, n.out(0)->type,
+               [&](int64_t i, int64_t k, int64_t o) { y[o] += in[0][i] * in[1][k]; });
+  return {y};
+}
+std::vector<Numbers> conv_dx(const Node& n, const std::vector<Numbers>& in) {
+  Numbers x(n.out(0)->type.elements(), 0);
+  each_product(n, n.out(0)->type, n.in(1)->type, n.in(0)->type,
+               [&](int64_t i, int64_t k, int64_t o) { x[i] += in[0][o] * in[1][k]; });
+  return {x};
+}
+std::vector<Numbers> conv_dw(const Node& n, const std::vector<Numbers>& in) {
+  Numbers w(n.out(0)->type.elements(), 0);
+  each_product(n, n.in(1)->type, n.out(0)->type, n.in(0)->type,
+               [&](int64_t i, int64_t k, int64_t o) { w[k] += in[0][o] * in[1][i]; });
+  return {w};
+}
+
+CaseAttrs conv_attrs(Dims stride, Dims pad, Dims dilation = {1, 1}, int64_t groups = 1) {
+  return attrs({{"stride", stride}, {"pad", pad}, {"dilation", dilation}, {"groups", groups}});
+}
+CaseAttrs with(const char* name, Dims value, CaseAttrs a) {
+  a.attrs[name] = std::move(value);
+  return a;
+}
+CaseAttrs transposed(int64_t a, int64_t b) { return attrs({{"transpose_a", a}, {"transpose_b", b}}); }
+
+OP_CASE(matmul, in({2, 2}).is({1, 2, 3, 4}), in({2, 2}).is({5, 6, 7, 8}), gives({19, 22, 43, 50}));
+OP_CASE(matmul, in({7, 9}), in({9, 15}), like(matmul));
+OP_CASE(matmul, in({17, 5}), in({17, 6}), transposed(1, 0), like(matmul));
+OP_CASE(matmul, in({3, 33}), in({24, 33}), transposed(0, 1), like(matmul));
+OP_CASE(matmul, in({4, 7}), in({5, 4}), transposed(1, 1), like(matmul));
+OP_CASE(matmul, in({5, 5}), in({5, 5}), like(matmul));
+OP_CASE(matmul, in({1, 1}), in({1, 1}), like(matmul));
+
+OP_CASE(conv2d, in({1, 1, 2, 2}).is({1, 2, 3, 4}), in({1, 1, 2, 2}).is({1, 10, 100, 1000}), gives({4321}));
+OP_CASE(conv2d, in({2, 3, 5, 6}), in({4, 3, 3, 3}), like(conv));
+OP_CASE(conv2d, in({2, 3, 5, 6}), in({7, 3, 3, 3}), conv_attrs({1, 1}, {1, 1, 1, 1}), like(conv));
+OP_CASE(conv2d, in({1, 2, 7, 8}), in({3, 2, 3, 3}), conv_attrs({2, 2}, {1, 1, 1, 1}), like(conv));
+OP_CASE(conv2d, in({1, 2, 7, 8}), in({3, 2, 3, 5}), conv_attrs({2, 3}, {0, 2, 1, 3}), like(conv));
+OP_CASE(conv2d, in({1, 2, 9, 7}), in({2, 2, 3, 3}), conv_attrs({1, 1}, {2, 2, 2, 2}, {2, 2}), like(conv));
+OP_CASE(conv2d, in({1, 2, 9, 9}), in({2, 2, 3, 2}), conv_attrs({2, 3}, {2, 1, 0, 2}, {2, 2}), like(conv));
+OP_CASE(conv2d, in({1, 6, 5, 5}), in({9, 2, 3, 3}), conv_attrs({1, 1}, {1, 1, 1, 1}, {1, 1}, 3), like(conv));
+OP_CASE(conv2d, in({2, 15, 6, 5}), in({15, 1, 3, 3}), conv_attrs({1, 1}, {1, 1, 1, 1}, {1, 1}, 15),
+        like(conv));
+OP_CASE(conv2d, in({1, 4, 7, 7}), in({8, 1, 3, 3}), conv_attrs({2, 2}, {1, 1, 1, 1}, {1, 1}, 4), like(conv));
+OP_CASE(conv2d, in({2, 17, 3, 3}), in({9, 17, 1, 1}), like(conv));
+OP_CASE(conv2d, in({2, 5, 6, 7}), in({4, 5, 1, 1}), conv_attrs({2, 2}, {0, 0, 0, 0}), like(conv));
+OP_CASE(conv2d, in({1, 2, 3, 3}), in({2, 2, 7, 7}), conv_attrs({1, 1}, {3, 3, 3, 3}), like(conv));
+OP_CASE(conv2d, in({1, 1, 11, 5}), in({1, 1, 2, 2}), conv_attrs({4, 4}, {0, 0, 0, 0}), like(conv));
+OP_CASE(conv2d, in({1, 1, 4, 4}), in({2, 1, 1, 1}), conv_attrs({1, 2}, {1, 2, 0, 1}), like(conv));
+OP_CASE(conv2d, in({3, 2, 20, 37}), in({3, 2, 3, 3}), conv_attrs({1, 1}, {1, 1, 1, 1}), like(conv));
+
+OP_CASE(conv2d_input_grad, in({2, 4, 3, 4}), in({4, 3, 3, 3}),
+        with("size", {5, 6}, conv_attrs({1, 1}, {0, 0, 0, 0})), like(conv_dx));
+OP_CASE(conv2d_input_grad, in({1, 3, 4, 4}), in({3, 2, 3, 3}),
+        with("size", {7, 8}, conv_attrs({2, 2}, {1, 1, 1, 1})), like(conv_dx));
+OP_CASE(conv2d_input_grad, in({1, 2, 4, 4}), in({2, 2, 3, 2}),
+        with("size", {9, 9}, conv_attrs({2, 3}, {2, 1, 0, 2}, {2, 2})), like(conv_dx));
+OP_CASE(conv2d_input_grad, in({1, 4, 3, 3}), in({4, 5, 1, 1}),
+        with("size", {6, 5}, conv_attrs({2, 2}, {0, 0, 0, 0})), like(conv_dx));
+OP_CASE(conv2d_input_grad, in({1, 9, 5, 5}), in({9, 2, 3, 3}),
+        with("size", {5, 5}, conv_attrs({1, 1}, {1, 1, 1, 1}, {1, 1}, 3)), like(conv_dx));
+
+OP_CASE(conv2d_weight_grad, in({2, 4, 3, 4}), in({2, 3, 5, 6}),
+        with("kernel", {3, 3}, conv_attrs({1, 1}, {0, 0, 0, 0})), like(conv_dw));
+OP_CASE(conv2d_weight_grad, in({3, 2, 20, 37}), in({3, 2, 20, 37}),
+        with("kernel", {3, 3}, conv_attrs({1, 1}, {1, 1, 1, 1})), like(conv_dw));
+OP_CASE(conv2d_weight_grad, in({1, 2, 4, 4}), in({1, 2, 9, 9}),
+        with("kernel", {3, 2}, conv_attrs({2, 3}, {2, 1, 0, 2}, {2, 2})), like(conv_dw));
+OP_CASE(conv2d_weight_grad, in({1, 8, 4, 4}), in({1, 4, 7, 7}),
+        with("kernel", {3, 3}, conv_attrs({2, 2}, {1, 1, 1, 1}, {1, 1}, 4)), like(conv_dw));
+
+}  // namespace
+}  // namespace pock::test

@@ -1,0 +1,176 @@
+#include "ops/cases/op_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+
+#include "pock/ops/op.h"
+
+namespace pock::test {
+namespace {
+
+std::vector<OpCase>& registered() {
+  static std::vector<OpCase> cases;
+  return cases;
+}
+
+}  // namespace
+
+In In::between(double l, double h) const {
+  In i = *this;
+  i.low = l;
+  i.high = h;
+  return i;
+}
+In In::is(Numbers v) const {
+  In i = *this;
+  i.values = std::move(v);
+  return i;
+}
+In In::without_gradient() const {
+  In i = *this;
+  i.differentiable = false;
+  return i;
+}
+In In::spaced() const {
+  In i = *this;
+  i.spaced_out = true;
+  return i;
+}
+
+const std::vector<OpCase>& all_cases() { return registered(); }
+int register_case(OpCase c) {
+  registered().push_back(std::move(c));
+  return static_cast<int>(registered().size());
+}
+
+std::string case_place(const std::string& file, int line) {
+  size_t start = file.find_last_of('/') + 1;
+  return file.substr(start, file.rfind('.') - start) + "_" + std::to_string(line);
+}
+
+Numbers random_numbers(int64_t count, double low, double high, uint64_t seed) {
+  std::mt19937_64 random(seed * 0x9e3779b97f4a7c15u + 1);
+  Numbers numbers(count);
+  for (double& n : numbers) n = low + (high - low) * (static_cast<double>(random() >> 11) * 0x1p-53);
+  return numbers;
+}
+
+std::vector<Numbers> OpCase::data() const {
+  std::vector<Numbers> all;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const In& in = inputs[i];
+    int64_t count = in.type.elements();
+    Numbers numbers = in.values;
+    if (numbers.empty()) {
+      bool whole = !is_float(in.type.dtype);
+      numbers = random_numbers(count, in.low, whole ? in.high + 1 : in.high, i + 1);
+      if (in.spaced_out) {
+        for (int64_t k = 0; k < count; ++k) numbers[k] = 0.05 * static_cast<double>(k - count / 2);
+        std::shuffle(numbers.begin(), numbers.end(), std::mt19937_64(i + 1));
+      }
+      for (double& n : numbers) n = whole ? std::floor(n) : static_cast<double>(static_cast<float>(n));
+    }
+    POCK_CHECK(static_cast<int64_t>(numbers.size()) == count, "case {} at {}: values of input {}", op, place,
+               i);
+    all.push_back(std::move(numbers));
+  }
+  return all;
+}
+
+namespace {
+
+void add_gradient(CaseGraph& c, size_t which) {
+  Node* n = c.nodes[which];
+  Builder b(*c.graph);
+  Value* up = c.graph->add_input("up" + std::to_string(which), n->out(0)->type);
+  c.upstream.push_back(up);
+  GradArgs args{b, *n, {}, {}, {}};
+  args.douts.assign(n->results().size(), nullptr);
+  args.douts[0] = up;
+  args.gradients.resize(n->inputs().size());
+  args.wanted.assign(n->inputs().size(), true);
+  n->op->gradient.rule(args);
+  for (size_t i = 0; i < n->inputs().size(); ++i)
+    for (Value* g : args.gradients[i]) {
+      POCK_CHECK(g->type == n->in(i)->type, "gradient of {} for input {} is {}, not {}", n->op->name.text, i,
+                 to_string(g->type), to_string(n->in(i)->type));
+      auto at = std::find(c.inputs.begin(), c.inputs.end(), n->in(i)) - c.inputs.begin();
+      c.gradients[at].push_back(g);
+    }
+}
+
+Node* add_case_node(CaseGraph& c, const OpCase& from, std::vector<Value*> inputs) {
+  Loc loc;
+  loc.name = from.op;
+  return c.nodes.emplace_back(c.graph->add_node(get_op(from.op), std::move(inputs), from.attrs, loc));
+}
+
+}  // namespace
+
+CaseGraph case_graph(const OpCase& from, bool with_gradient) {
+  CaseGraph c;
+  c.graph = std::make_unique<Graph>(from.op);
+  for (size_t i = 0; i < from.inputs.size(); ++i)
+    c.inputs.push_back(c.graph->add_input("x" + std::to_string(i), from.inputs[i].type));
+  add_case_node(c, from, c.inputs);
+  c.gradients.resize(c.inputs.size());
+  if (with_gradient) add_gradient(c, 0);
+  return c;
+}
+
+CaseGraph case_graph_sharing(const OpCase& from) {
+  CaseGraph c;
+  c.graph = std::make_unique<Graph>(from.op);
+  for (size_t i = 0; i < from.inputs.size(); ++i)
+    c.inputs.push_back(c.graph->add_input("x" + std::to_string(i), from.inputs[i].type));
+  std::vector<Value*> values;
+  for (size_t i = 0; i < from.inputs.size(); ++i) {
+    // The one whose elements suit all: with the highest lower bound (a divisor, a variance).
+    size_t owner = i;
+    for (size_t j = 0; j < from.inputs.size(); ++j) {
+      const In &a = from.inputs[j], &b = from.inputs[owner];
+      bool alike = a.differentiable && b.differentiable && a.type == b.type && is_float(a.type.dtype);
+      if (alike && (a.low > b.low || (a.low == b.low && j < owner))) owner = j;
+    }
+    values.push_back(c.inputs[owner]);
+  }
+  c.gradients.resize(c.inputs.size());
+  for (size_t which : {0, 1}) {
+    add_case_node(c, from, values);
+    add_gradient(c, which);
+  }
+  return c;
+}
+
+std::vector<CaseKernel> all_case_kernels() {
+  std::vector<CaseKernel> kernels;
+  for (const OpCase& from : all_cases()) {
+    const OpDef& op = get_op(from.op);
+    if (op.has_effect()) continue;
+    CaseGraph c = case_graph(from, op.gradient.rule != nullptr);
+    for (Node* n : c.graph->nodes())
+      if (auto* expand = std::get_if<Expand>(&n->op->lower)) {
+        Builder b(*c.graph, n->loc, n);
+        std::vector<Value*> by = expand->rule(b, *n);
+        for (size_t i = 0; i < by.size(); ++i) c.graph->replace_uses(n->out(static_cast<int>(i)), by[i]);
+        c.graph->erase(n);
+      }
+    Memory m = initial_memory(*c.graph);
+    std::vector<Numbers> data = from.data();
+    for (size_t i = 0; i < c.inputs.size(); ++i) m.set(c.inputs[i], data[i]);
+    for (Value* up : c.upstream) m.set(up, random_numbers(up->type.elements(), -1, 1, 99));
+    evaluate(*c.graph, m);
+    for (Node* n : c.graph->nodes()) {
+      if (n->op->is_view() || n->op->has_effect()) continue;
+      CaseKernel k{from.op + "_" + from.place, lower_node(*n), {}};
+      for (const Value* v : n->inputs()) k.args.push_back(*m.raw(v));
+      for (const Value* v : n->results()) k.args.emplace_back(v->type.bytes(), std::byte{0xff});
+      kernels.push_back(std::move(k));
+    }
+  }
+  return kernels;
+}
+
+}  // namespace pock::test
