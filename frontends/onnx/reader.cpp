@@ -182,7 +182,7 @@ std::string read_external(const TensorProto& t, const fs::path& model_path) {
       !inside(real, fs::weakly_canonical(model_path, code).parent_path()))
     leaves = true;
   if (leaves) throw error("its external data '{}' lies outside the model's folder", location);
-  if (!fs::is_regular_file(real, code)) throw error("its external data '{}' is missing", location);
+  if (!fs::is_regular_file(real, code)) throw error("its external data '{}' is missing or no file", location);
 
   uint64_t size = fs::file_size(real, code);
   std::optional<uint64_t> from = parse_size(offset), count = parse_size(length);
@@ -332,8 +332,10 @@ ModelFile read_model(const std::string& path) {
   if (bytes.empty()) throw error("{}: is empty", path);
   ModelFile file;
   if (!file.model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    if (bytes.compare(0, 4, "PK\3\4") == 0)
+    if (bytes.starts_with("PK\3\4"))
       throw error("{}: is a zip archive (a PyTorch file?), not an ONNX file", path);
+    if (bytes.starts_with("version https://git-lfs"))
+      throw error("{}: is a Git LFS pointer, not the file it stands for: fetch that with git lfs pull", path);
     throw error("{}: {}", path, FieldWalk(bytes).why());
   }
   if (!file.model.has_graph()) {

@@ -54,6 +54,21 @@ class Rewriter {
   std::unordered_map<const ExprNode*, std::pair<Expr, Expr>> done_;  // the first keeps the key alive
 };
 
+// Whether the variable occurs, in indices of loads too.
+bool uses(const Expr&, const Var*);
+
+// A copy of statements with variables and buffers replaced. The copy declares buffers and loop variables of
+// its own, so it may stand beside the original.
+struct Replace {
+  std::unordered_map<const Var*, Expr> vars;
+  std::unordered_map<const Buffer*, BufferRef> buffers;
+};
+std::vector<Stmt> copy(const std::vector<Stmt>&, Replace);
+Expr replace(const Expr&, const Replace&);
+
+// Gives buffers and variables that hide one in scope another name.
+void tidy_names(Kernel&);
+
 // The same operation on other arguments, simplified.
 Expr with_args(const Expr&, std::vector<Expr> args);
 

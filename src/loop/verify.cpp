@@ -97,11 +97,6 @@ class Verifier {
     --depth_;
   }
 
-  static bool uses(const Expr& e, const Var* v) {
-    if (e->var.get() == v) return true;
-    return std::any_of(e->args.begin(), e->args.end(), [&](const Expr& a) { return uses(a, v); });
-  }
-
   void index(const Expr& e) {
     POCK_CHECK(e.get() && e->type == DType::i64, "kernel {}: an index or bound that is not i64",
                kernel_.name);
@@ -168,11 +163,6 @@ class Counter {
       flop += body(s.body);
     }
     return flop;
-  }
-
-  static bool uses(const Expr& e, const Var* v) {
-    if (e->var.get() == v) return true;
-    return std::any_of(e->args.begin(), e->args.end(), [&](const Expr& a) { return uses(a, v); });
   }
 
   bool decides(const std::vector<Stmt>& stmts, const Var* v) {

@@ -90,10 +90,9 @@ void Window::each_output_of(loop::KernelBuilder& k, const std::string& name, con
 void Window::when_inside(loop::KernelBuilder& k, const Expr& output, const Expr& tap,
                          const loop::Body& body) const {
   Expr input = input_of(output, tap);
-  Expr inside;
-  if (before_start()) inside = Expr(0) <= input;
-  if (past_end()) inside = inside ? inside && input < Expr(inputs) : input < Expr(inputs);
-  if (!inside) return body(input);
+  if (!before_start() && !past_end()) return body(input);
+  Expr inside = before_start() ? Expr(0) <= input : input < Expr(inputs);
+  if (before_start() && past_end()) inside = inside && input < Expr(inputs);
   k.when(inside, [&] { body(input); });
 }
 

@@ -3,7 +3,7 @@
 //
 //   Schedule s = {split("i", 6), split("j", 16), sink("i.i"), sink("j.i"), unroll("i.i"), vectorize("j.i"),
 //                 parallel("i.o")};
-//   Kernel fast = apply(plain, s);
+//   Kernel fast = loop::apply(plain, s);
 //   to_string(s) == "split(i,6) split(j,16) sink(i.i) sink(j.i) unroll(i.i) vectorize(j.i) parallel(i.o)"
 //
 // A loop is named by its variable; where several loops share the name (after a remainder was split off, or

@@ -1,0 +1,223 @@
+// Index arithmetic made smaller with what the enclosing loops say about their variables.
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
+#include "detail.h"
+#include "pock/loop/transform.h"
+#include "pock/support/diag.h"
+
+namespace pock::loop {
+namespace {
+
+using Op = ScalarOp;
+
+// Least and greatest value, both included. Bounds beyond kFar are unknown.
+constexpr int64_t kFar = int64_t{1} << 60;
+struct Range {
+  int64_t lo = -kFar, hi = kFar;
+  bool known_lo() const { return lo > -kFar; }
+  bool known_hi() const { return hi < kFar; }
+};
+
+int64_t near(__int128 v) { return static_cast<int64_t>(std::clamp<__int128>(v, -kFar, kFar)); }
+
+class Simplifier {
+ public:
+  std::vector<Stmt> body(const std::vector<Stmt>& stmts) {
+    std::vector<Stmt> result;
+    for (const Stmt& s : stmts) stmt(s, result);
+    return result;
+  }
+
+ private:
+  void stmt(Stmt s, std::vector<Stmt>& out) {
+    switch (s.kind) {
+      case StmtKind::store:
+        for (Expr& i : s.index) i = simple(i);
+        s.value = simple(s.value);
+        break;
+      case StmtKind::when:
+        s.value = simple(s.value);
+        if (is_constant(s.value, 0)) return;
+        if (is_constant(s.value)) return inlined(s.body, {}, out);
+        s.body = body(s.body);
+        if (s.body.empty()) return;
+        break;
+      case StmtKind::loop:
+        if (!loop(s, out)) return;
+        break;
+      case StmtKind::reg:
+      case StmtKind::barrier:
+        break;
+    }
+    out.push_back(std::move(s));
+  }
+
+  // False where nothing of the loop remains to be kept, or it was put into `out` without its head.
+  bool loop(Stmt& s, std::vector<Stmt>& out) {
+    s.lo = simple(s.lo);
+    s.hi = simple(s.hi);
+    Expr length = s.hi - s.lo;
+    Range trip = range(length);
+    if (trip.known_hi() && trip.hi <= 0) return false;
+    if (is_constant(length) && length->integer <= s.step) {
+      inlined(s.body, {{{s.var.get(), s.lo}}, {}}, out);
+      return false;
+    }
+    Range lo = range(s.lo), hi = range(s.hi);
+    int64_t last = hi.known_hi() ? hi.hi - 1 : hi.hi;
+    if (is_constant(s.lo) && is_constant(s.hi))
+      last = s.lo->integer + (s.hi->integer - s.lo->integer - 1) / s.step * s.step;
+    ranges_[s.var.get()] = {lo.lo, last};
+    s.body = body(s.body);
+    ranges_.erase(s.var.get());
+    return !s.body.empty();
+  }
+
+  void inlined(const std::vector<Stmt>& stmts, Replace r, std::vector<Stmt>& out) {
+    for (Stmt& s : body(copy(stmts, std::move(r)))) out.push_back(std::move(s));
+  }
+
+  Expr simple(const Expr& e) {
+    Rewriter rewrite([&](const Expr& n) { return smaller(n); });
+    return rewrite(e);
+  }
+
+  Expr smaller(const Expr& e) {
+    switch (e->op) {
+      case Op::min:
+      case Op::max: {
+        if (e->type != DType::i64) return e;
+        Range difference = range(e->args[0] - e->args[1]);
+        bool min = e->op == Op::min;
+        if (difference.known_hi() && difference.hi <= 0) return e->args[min ? 0 : 1];
+        if (difference.known_lo() && difference.lo >= 0) return e->args[min ? 1 : 0];
+        return e;
+      }
+      case Op::floordiv:
+      case Op::mod: {
+        if (e->type != DType::i64) return e;
+        int64_t d = e->args[1]->integer;
+        Range r = range(e->args[0]);
+        if (!r.known_lo() || !r.known_hi() || floor_div(r.lo, d) != floor_div(r.hi, d)) return e;
+        Expr quotient(floor_div(r.lo, d));
+        return e->op == Op::floordiv ? quotient : e->args[0] - quotient * Expr(d);
+      }
+      case Op::lt:
+      case Op::le:
+      case Op::eq:
+      case Op::ne:
+        return compared(e);
+      default:
+        return e;
+    }
+  }
+
+  Expr compared(const Expr& e) {
+    if (e->args[0]->type != DType::i64) return e;
+    Range r = range(e->args[0] - e->args[1]);
+    auto known = [](bool v) { return int_lit(v, DType::mask); };
+    bool negative = r.known_hi() && r.hi < 0, positive = r.known_lo() && r.lo > 0;
+    switch (e->op) {
+      case Op::lt:
+        if (negative) return known(true);
+        if (r.known_lo() && r.lo >= 0) return known(false);
+        return e;
+      case Op::le:
+        if (r.known_hi() && r.hi <= 0) return known(true);
+        if (positive) return known(false);
+        return e;
+      default:
+        return negative || positive ? known(e->op == Op::ne) : e;
+    }
+  }
+
+  Range range(const Expr& e) {
+    switch (e->op) {
+      case Op::constant:
+        return {e->integer, e->integer};
+      case Op::var: {
+        auto found = ranges_.find(e->var.get());
+        return found == ranges_.end() ? Range{} : found->second;
+      }
+      case Op::floordiv: {
+        Range r = range(e->args[0]);
+        int64_t d = e->args[1]->integer;
+        return {r.known_lo() ? floor_div(r.lo, d) : r.lo, r.known_hi() ? floor_div(r.hi, d) : r.hi};
+      }
+      case Op::mod:
+        return {0, e->args[1]->integer - 1};
+      case Op::min: {
+        Range a = range(e->args[0]), b = range(e->args[1]);
+        return {std::min(a.lo, b.lo), std::min(a.hi, b.hi)};
+      }
+      case Op::max: {
+        Range a = range(e->args[0]), b = range(e->args[1]);
+        return {std::max(a.lo, b.lo), std::max(a.hi, b.hi)};
+      }
+      case Op::select: {
+        Range a = range(e->args[1]), b = range(e->args[2]);
+        return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)};
+      }
+      case Op::add:
+      case Op::sub:
+      case Op::neg:
+      case Op::mul:
+        return sum_range(e);
+      default:
+        return {};
+    }
+  }
+
+  Range sum_range(const Expr& e) {
+    if (e->type != DType::i64) return {};
+    Linear sum = linear(e);
+    if (sum.terms.size() == 1 && sum.terms[0].first.get() == e.get()) return product_range(e);
+    __int128 lo = sum.constant, hi = sum.constant;
+    bool known_lo = true, known_hi = true;
+    for (const auto& [atom, times] : sum.terms) {
+      Range r = range(atom);
+      known_lo &= times > 0 ? r.known_lo() : r.known_hi();
+      known_hi &= times > 0 ? r.known_hi() : r.known_lo();
+      lo += static_cast<__int128>(times) * (times > 0 ? r.lo : r.hi);
+      hi += static_cast<__int128>(times) * (times > 0 ? r.hi : r.lo);
+    }
+    return {known_lo ? near(lo) : -kFar, known_hi ? near(hi) : kFar};
+  }
+
+  // Of factors that are not negative.
+  Range product_range(const Expr& e) {
+    if (e->op != Op::mul) return {};
+    Range a = range(e->args[0]), b = range(e->args[1]);
+    if (a.lo < 0 || b.lo < 0) return {};
+    return {near(static_cast<__int128>(a.lo) * b.lo),
+            a.known_hi() && b.known_hi() ? near(static_cast<__int128>(a.hi) * b.hi) : kFar};
+  }
+
+  std::unordered_map<const Var*, Range> ranges_;
+};
+
+}  // namespace
+
+Kernel simplify(const Kernel& k) {
+  Kernel result = k;
+  result.body = Simplifier().body(k.body);
+  tidy_names(result);
+  return result;
+}
+
+bool linear_stride(const Expr& e, const VarRef& v, int64_t* stride) {
+  if (e->type != DType::i64) return false;
+  int64_t found = 0;
+  for (const auto& [atom, times] : linear(e).terms) {
+    if (atom->op == Op::var && atom->var == v)
+      found = times;
+    else if (uses(atom, v.get()))
+      return false;
+  }
+  *stride = found;
+  return true;
+}
+
+}  // namespace pock::loop

@@ -1,0 +1,370 @@
+// The steps of a schedule, each a rewrite of the loops that carry a name.
+#include "pock/loop/transform.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "detail.h"
+#include "pock/support/diag.h"
+
+namespace pock::loop {
+namespace {
+
+using Stmts = std::vector<Stmt>;
+
+struct StepRow {
+  const char* name;
+  bool number, other, other_optional;
+};
+// Indexed by Step::Kind.
+constexpr StepRow kRows[] = {{"split", true, true, true},        {"fuse", false, true, false},
+                             {"reorder", false, true, false},    {"sink", false, false, false},
+                             {"peel", false, false, false},      {"unroll", false, false, false},
+                             {"vectorize", false, false, false}, {"parallel", false, false, false}};
+
+std::string to_string(const Step& s) {
+  const StepRow& row = kRows[s.kind];
+  std::string text = fmt::format("{}({}", row.name, s.axis);
+  if (row.number) text += fmt::format(",{}", s.number);
+  if (row.other && !s.other.empty()) text += "," + s.other;
+  return text + ")";
+}
+
+bool uses_any(const Expr& e, const std::set<const Buffer*>& buffers) {
+  if (buffers.count(e->buffer.get())) return true;
+  return std::any_of(e->args.begin(), e->args.end(), [&](const Expr& a) { return uses_any(a, buffers); });
+}
+
+class Transform {
+ public:
+  explicit Transform(const Step& s) : step_(s) {}
+
+  Stmts run(const Stmts& body) {
+    Stmts result = walk(body);
+    check(found_, "there is no such loop");
+    return result;
+  }
+
+ private:
+  template <class... Args>
+  void check(bool condition, fmt::format_string<Args...> format, Args&&... args) const {
+    POCK_CHECK(condition, "{}: {}", to_string(step_), fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  Stmts walk(const Stmts& stmts) {
+    Stmts result;
+    for (const Stmt& s : stmts) {
+      if (s.kind == StmtKind::loop && s.var->name == step_.axis) {
+        found_ = true;
+        for (Stmt& r : one(s)) result.push_back(std::move(r));
+      } else {
+        Stmt copy = s;
+        copy.body = walk(s.body);
+        result.push_back(std::move(copy));
+      }
+    }
+    return result;
+  }
+
+  Stmts one(const Stmt& s) {
+    switch (step_.kind) {
+      case Step::split:
+        return split(s);
+      case Step::fuse:
+        return fuse(s);
+      case Step::reorder:
+        return reorder(s);
+      case Step::sink:
+        return sink(s);
+      case Step::peel:
+        return peel(s);
+      case Step::unroll:
+        return {with_mode(s, LoopMode::unroll)};
+      case Step::vectorize:
+        return {with_mode(from_zero(s), LoopMode::vector)};
+      case Step::parallel:
+        check(s.independent, "its iterations are not independent");
+        return {with_mode(s, LoopMode::parallel)};
+    }
+    return {};
+  }
+
+  int64_t trips(const Stmt& s) const {
+    Expr length = s.hi - s.lo;
+    check(is_constant(length), "{} has no constant extent", s.var->name);
+    return std::max<int64_t>(0, (length->integer + s.step - 1) / s.step);
+  }
+
+  Stmt with_mode(Stmt s, LoopMode mode) const {
+    trips(s);
+    check(s.independent || mode == LoopMode::unroll, "its iterations are not independent");
+    s.mode = mode;
+    return s;
+  }
+
+  // The same loop over 0..trips.
+  Stmt from_zero(const Stmt& s) const {
+    if (is_constant(s.lo, 0) && s.step == 1) return s;
+    return counted(s, s.var->name, trips(s), Expr(0));
+  }
+
+  // A loop `name` over 0..n whose iteration t is iteration first + t of `s`.
+  Stmt counted(const Stmt& s, const std::string& name, int64_t n, const Expr& first) const {
+    Stmt loop = s;
+    loop.var = std::make_shared<const Var>(Var{name});
+    loop.lo = 0;
+    loop.hi = n;
+    loop.step = 1;
+    loop.body = copy(s.body, {{{s.var.get(), s.lo + (first + var(loop.var)) * Expr(s.step)}}, {}});
+    return loop;
+  }
+
+  Stmts split(const Stmt& s) const {
+    int64_t n = step_.number, all = trips(s), blocks = all / n;
+    check(n > 0, "blocks of {}", n);
+    Stmts result;
+    if (blocks) {
+      Stmt outer = s;
+      outer.var = std::make_shared<const Var>(Var{s.var->name + ".o"});
+      outer.lo = 0;
+      outer.hi = blocks;
+      outer.step = 1;
+      outer.body = {counted(s, s.var->name + ".i", n, var(outer.var) * Expr(n))};
+      outer.body[0].mode = LoopMode::plain;
+      result.push_back(std::move(outer));
+    }
+    std::string rest = step_.other.empty() ? s.var->name + ".i" : step_.other;
+    if (all % n) result.push_back(counted(s, rest, all % n, Expr(blocks * n)));
+    return result;
+  }
+
+  // The loop directly inside, independent and the same in every iteration of `s`.
+  const Stmt& inner(const Stmt& s) const {
+    check(s.body.size() == 1 && s.body[0].kind == StmtKind::loop && s.body[0].var->name == step_.other,
+          "{} is not directly inside", step_.other);
+    const Stmt& j = s.body[0];
+    check(s.independent && j.independent, "the loops' iterations are not independent");
+    check(!uses(j.lo, s.var.get()) && !uses(j.hi, s.var.get()), "the bounds of {} depend on {}", step_.other,
+          step_.axis);
+    return j;
+  }
+
+  Stmts fuse(const Stmt& s) const {
+    const Stmt& j = inner(s);
+    int64_t n = trips(j);
+    Stmt loop = s;
+    loop.var = std::make_shared<const Var>(*s.var);
+    loop.lo = 0;
+    loop.hi = trips(s) * n;
+    loop.step = 1;
+    Expr both = var(loop.var);
+    if (n == 0) return {};
+    loop.body = copy(j.body, {{{s.var.get(), s.lo + floordiv(both, n) * Expr(s.step)},
+                               {j.var.get(), j.lo + mod(both, n) * Expr(j.step)}},
+                              {}});
+    return {std::move(loop)};
+  }
+
+  Stmts reorder(const Stmt& s) const {
+    Stmt outer = inner(s), inside = s;
+    check(!uses(s.lo, outer.var.get()), "the bounds depend on {}", step_.other);
+    inside.body = std::move(outer.body);
+    outer.body = {std::move(inside)};
+    return {std::move(outer)};
+  }
+
+  // What sinking a loop needs to know on the way down.
+  struct Sinking {
+    const Stmt* loop;
+    int64_t extent;
+    std::set<const Buffer*> expanded;
+    Replace renamed;
+  };
+
+  Stmts sink(const Stmt& given) const {
+    check(given.independent, "its iterations are not independent");
+    Stmt s = from_zero(given);
+    Sinking sinking{&s, trips(s), {}, {}};
+    return distribute(s.body, sinking);
+  }
+
+  Stmts distribute(const Stmts& body, Sinking& k) const {
+    Stmts result;
+    Stmts pending;  // run one after the other by a common loop
+    auto flush = [&] {
+      if (pending.empty()) return;
+      Stmt loop = *k.loop;
+      loop.var = std::make_shared<const Var>(*k.loop->var);
+      Replace renamed;
+      renamed.vars[k.loop->var.get()] = var(loop.var);
+      loop.body = copy(pending, renamed);
+      result.push_back(std::move(loop));
+      pending.clear();
+    };
+    for (const Stmt& s : body) {
+      if (s.kind == StmtKind::reg) {
+        auto buffer = std::make_shared<Buffer>(*s.buffer);
+        buffer->type.dims.push_back(k.extent);
+        Stmt declared = s;
+        declared.buffer = buffer;
+        k.expanded.insert(s.buffer.get());
+        k.renamed.buffers[s.buffer.get()] = buffer;
+        flush();
+        result.push_back(std::move(declared));
+      } else if (s.kind == StmtKind::barrier) {
+        flush();
+        result.push_back(s);
+      } else if (s.kind != StmtKind::store && !depends(s, k)) {
+        flush();
+        Stmt around = s;
+        around.body = distribute(s.body, k);
+        result.push_back(std::move(around));
+      } else {
+        pending.push_back(expand(s, k));
+      }
+    }
+    flush();
+    return result;
+  }
+
+  // Whether the head of a loop or condition differs between iterations of the sinking loop.
+  static bool depends(const Stmt& s, const Sinking& k) {
+    for (const Expr* e : {&s.lo, &s.hi, &s.value})
+      if (e->get() && (uses(*e, k.loop->var.get()) || uses_any(*e, k.expanded))) return true;
+    return false;
+  }
+
+  // The statement with expanded registers indexed by the sinking loop too.
+  Stmt expand(const Stmt& s, const Sinking& k) const {
+    Rewriter rewrite([&](const Expr& e) {
+      if (e->op != ScalarOp::load || !k.expanded.count(e->buffer.get())) return e;
+      std::vector<Expr> index = e->args;
+      index.push_back(var(k.loop->var));
+      return load(k.renamed.buffers.at(e->buffer.get()), std::move(index));
+    });
+    return expand(s, k, rewrite);
+  }
+  Stmt expand(const Stmt& from, const Sinking& k, Rewriter& rewrite) const {
+    Stmt s = from;
+    for (Expr* e : {&s.lo, &s.hi, &s.value})
+      if (e->get()) *e = rewrite(*e);
+    for (Expr& e : s.index) e = rewrite(e);
+    if (s.kind == StmtKind::store && k.expanded.count(s.buffer.get())) {
+      s.buffer = k.renamed.buffers.at(s.buffer.get());
+      s.index.push_back(var(k.loop->var));
+    }
+    for (Stmt& inside : s.body) inside = expand(inside, k, rewrite);
+    return s;
+  }
+
+  static void bounds_of(const Stmts& body, const Var* v, std::vector<Expr>& out) {
+    for (const Stmt& s : body) {
+      for (const Expr* e : {&s.lo, &s.hi})
+        if (s.kind == StmtKind::loop && uses(*e, v)) out.push_back(*e);
+      bounds_of(s.body, v, out);
+    }
+  }
+
+  static void fix_bounds(Stmts& body, const Replace& at) {
+    for (Stmt& s : body) {
+      if (s.kind == StmtKind::loop)
+        for (Expr* e : {&s.lo, &s.hi})
+          if (Expr v = replace(*e, at); is_constant(v)) *e = v;
+      fix_bounds(s.body, at);
+    }
+  }
+
+  // The edges keep the name; the interior is called NAME.m.
+  Stmts peel(const Stmt& given) const {
+    check(given.independent, "its iterations are not independent");
+    Stmt s = from_zero(given);
+    int64_t n = trips(s);
+    std::vector<Expr> bounds;
+    bounds_of(s.body, s.var.get(), bounds);
+    auto at = [&](const Expr& e, int64_t i) { return replace(e, {{{s.var.get(), Expr(i)}}, {}}); };
+    int64_t lo = 0, hi = n, middle = n / 2;
+    for (const Expr& e : bounds) {
+      Expr value = at(e, middle);
+      if (!is_constant(value)) continue;  // depends on other loops too
+      auto equal = [&](int64_t i) { return same(at(e, i), value); };
+      int64_t from = middle, to = middle + 1;
+      while (from > lo && equal(from - 1)) --from;
+      while (to < hi && equal(to)) ++to;
+      lo = from;
+      hi = to;
+    }
+    Stmts result;
+    if (lo > 0) result.push_back(counted(s, s.var->name, lo, Expr(0)));
+    Stmt interior = counted(s, s.var->name + ".m", hi - lo, Expr(lo));
+    Replace middle_of;
+    middle_of.vars[interior.var.get()] = Expr(middle - lo);
+    fix_bounds(interior.body, middle_of);
+    result.push_back(std::move(interior));
+    if (hi < n) result.push_back(counted(s, s.var->name, n - hi, Expr(hi)));
+    return result;
+  }
+
+  const Step& step_;
+  bool found_ = false;
+};
+
+}  // namespace
+
+std::string to_string(const Schedule& schedule) {
+  std::string text;
+  for (const Step& s : schedule) text += (text.empty() ? "" : " ") + to_string(s);
+  return text;
+}
+
+Schedule parse_schedule(const std::string& text) {
+  Schedule schedule;
+  size_t at = 0;
+  auto word = [&](const char* ends) {
+    size_t from = at;
+    while (at < text.size() && std::string_view(ends).find(text[at]) == std::string_view::npos) ++at;
+    return text.substr(from, at - from);
+  };
+  for (;;) {
+    while (at < text.size() && (text[at] == ' ' || text[at] == '\n')) ++at;
+    if (at == text.size()) return schedule;
+    size_t start = at;
+    std::string name = word("(");
+    std::vector<std::string> args;
+    while (at < text.size() && text[at] != ')') {
+      ++at;
+      args.push_back(word(",)"));
+    }
+    if (at == text.size()) throw error("schedule: '{}' is not closed", text.substr(start));
+    ++at;
+    Step s{};
+    bool known = false;
+    for (size_t kind = 0; kind < std::size(kRows); ++kind) {
+      const StepRow& row = kRows[kind];
+      if (name != row.name) continue;
+      size_t least = 1u + row.number + (row.other && !row.other_optional), most = 1u + row.number + row.other;
+      known = args.size() >= least && args.size() <= most;
+      if (!known) break;
+      s.kind = static_cast<Step::Kind>(kind);
+      s.axis = args[0];
+      if (row.number) {
+        const std::string& n = args[1];
+        auto [end, problem] = std::from_chars(n.data(), n.data() + n.size(), s.number);
+        known = problem == std::errc{} && end == n.data() + n.size() && s.number > 0;
+      }
+      if (args.size() > 1u + row.number) s.other = args.back();
+    }
+    if (!known) throw error("schedule: '{}' is not a step", text.substr(start, at - start));
+    schedule.push_back(std::move(s));
+  }
+}
+
+Kernel apply(const Kernel& k, const Schedule& schedule) {
+  Kernel result = k;
+  for (const Step& s : schedule) result.body = Transform(s).run(result.body);
+  result = simplify(result);
+  verify(result);
+  return result;
+}
+
+}  // namespace pock::loop

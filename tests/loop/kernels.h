@@ -1,0 +1,153 @@
+// Small kernels of every structure that schedules know, at sizes that divide nothing.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "pock/loop/interpret.h"
+#include "pock/loop/loop.h"
+
+namespace pock::loop {
+
+constexpr const char* kKernels[] = {
+    R"(kernel @matmul(in a: f32[7,5], in b: f32[5,19], out y: f32[7,19]) {
+  each i in 0..7 { each j in 0..19 {
+    reg acc: f32
+    acc = 0
+    for k in 0..5 { acc = fma(a[i,k], b[k,j], acc) }
+    y[i,j] = acc
+  } }
+})",
+    R"(kernel @matmul_transposed(in a: f32[5,7], in b: f32[19,5], out y: f32[7,19]) {
+  each i in 0..7 { each j in 0..19 {
+    reg acc: f32
+    acc = 0
+    for k in 0..5 { acc = fma(a[k,i], b[j,k], acc) }
+    y[i,j] = acc
+  } }
+})",
+    R"(kernel @conv(in x: f32[2,3,9,11], in w: f32[5,3,3,3], out y: f32[2,5,9,11]) {
+  each n in 0..2 { each oc in 0..5 { each oy in 0..9 { each ox in 0..11 {
+    reg acc: f32
+    acc = 0
+    for ky in max(0, 1 - oy)..min(3, 10 - oy) { for kx in max(0, 1 - ox)..min(3, 12 - ox) { for ic in 0..3 {
+      acc = fma(x[n,ic,oy + ky - 1,ox + kx - 1], w[oc,ic,ky,kx], acc)
+    } } }
+    y[n,oc,oy,ox] = acc
+  } } } }
+})",
+    R"(kernel @conv_stride2(in x: f32[1,2,9,13], in w: f32[3,2,3,3], out y: f32[1,3,5,7]) {
+  each n in 0..1 { each oc in 0..3 { each oy in 0..5 { each ox in 0..7 {
+    reg acc: f32
+    acc = 0
+    for ky in max(0, 1 - oy * 2)..min(3, 10 - oy * 2) { for kx in max(0, 1 - ox * 2)..min(3, 14 - ox * 2) {
+      for ic in 0..2 { acc = fma(x[n,ic,oy * 2 + ky - 1,ox * 2 + kx - 1], w[oc,ic,ky,kx], acc) }
+    } }
+    y[n,oc,oy,ox] = acc
+  } } } }
+})",
+    R"(kernel @conv_input_gradient(in g: f32[1,3,5,7], in w: f32[3,2,3,3], out y: f32[1,2,9,13]) {
+  each n in 0..1 { each ic in 0..2 { each iy in 0..9 { each ix in 0..13 {
+    reg acc: f32
+    acc = 0
+    for ky in mod(iy + 1, 2)..3 step 2 { for kx in mod(ix + 1, 2)..3 step 2 {
+      when iy + 1 - ky >= 0 && iy + 1 - ky < 10 && ix + 1 - kx >= 0 && ix + 1 - kx < 14 {
+        for oc in 0..3 {
+          acc = fma(g[n,oc,floordiv(iy + 1 - ky, 2),floordiv(ix + 1 - kx, 2)], w[oc,ic,ky,kx], acc)
+        }
+      }
+    } }
+    y[n,ic,iy,ix] = acc
+  } } } }
+})",
+    R"(kernel @conv_weight_gradient(in x: f32[2,2,5,6], in g: f32[2,3,5,6], out y: f32[3,2,3,3]) {
+  each oc in 0..3 { each ic in 0..2 { each ky in 0..3 { each kx in 0..3 {
+    reg total: f32
+    total = 0
+    for c in 0..2 {
+      reg acc: f32
+      acc = 0
+      for n in c..c + 1 { for oy in max(0, 1 - ky)..min(5, 6 - ky) { for ox in max(0, 1 - kx)..min(6, 7 - kx) {
+        acc = fma(x[n,ic,oy + ky - 1,ox + kx - 1], g[n,oc,oy,ox], acc)
+      } } }
+      total = total + acc
+    }
+    y[oc,ic,ky,kx] = total
+  } } } }
+})",
+    R"(kernel @pointwise(in x: f32[3,5,7], in b: f32[5], out y: f32[3,5,7], out m: mask[3,5,7]) {
+  each i0 in 0..3 { each i1 in 0..5 { each i2 in 0..7 {
+    reg t: f32
+    t = x[i0,i1,i2] + b[i1]
+    y[i0,i1,i2] = select(t < 0, 0, tanh(t) * exp(t))
+    m[i0,i1,i2] = t < 0
+  } } }
+})",
+    R"(kernel @flat(in x: f32[3,5,7], in z: f32[3,5,7], in s: f32[], out y: f32[3,5,7]) {
+  each i0 in 0..3 { each i1 in 0..5 { each i2 in 0..7 { y[i0,i1,i2] = x[i0,i1,i2] * s + z[i0,i1,i2] } } }
+})",
+    R"(kernel @row_sum(in x: f32[5,37], out y: f32[5]) {
+  each r in 0..5 {
+    reg lanes: f32[16]
+    each l in 0..16 { lanes[l] = 0 }
+    for b in 0..3 { each l in 0..min(16, 37 - b * 16) { lanes[l] = lanes[l] + x[r,b * 16 + l] } }
+    each l in 0..8 { lanes[l] = lanes[l] + lanes[l + 8] }
+    each l in 0..4 { lanes[l] = lanes[l] + lanes[l + 4] }
+    each l in 0..2 { lanes[l] = lanes[l] + lanes[l + 2] }
+    y[r] = lanes[0] + lanes[1]
+  }
+})",
+    R"(kernel @channel_sum(in x: f32[3,5,4,6], out y: f32[5]) {
+  each c in 0..5 {
+    reg total: f32
+    total = 0
+    for b in 0..2 {
+      reg acc: f32
+      acc = 0
+      for r in b * 6..min(12, b * 6 + 6) { for x0 in 0..6 { acc = acc + x[floordiv(r, 4),c,mod(r, 4),x0] } }
+      total = total + acc
+    }
+    y[c] = total
+  }
+})",
+    R"(kernel @maxpool(in x: f32[2,3,9,11], out y: f32[2,3,8,10]) {
+  each n in 0..2 { each c in 0..3 { each oy in 0..8 { each ox in 0..10 {
+    reg best: f32
+    best = -inf
+    for ky in 0..2 { for kx in 0..2 { best = max(best, x[n,c,oy + ky,ox + kx]) } }
+    y[n,c,oy,ox] = best
+  } } } }
+})",
+    R"(kernel @gather(in x: f32[6,9], in t: i32[13], out y: f32[13,9]) {
+  each i in 0..13 { each j in 0..9 { y[i,j] = x[i64(t[i]),j] } }
+})"};
+
+// Arguments filled with small numbers that make rounding show; results with NaN.
+struct Arguments {
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<void*> pointers;
+
+  explicit Arguments(const Kernel& k, unsigned seed = 1) {
+    std::mt19937 random(seed);
+    for (const BufferRef& b : k.args) {
+      memory.emplace_back(static_cast<size_t>(b->type.bytes()), std::byte{0xff});
+      pointers.push_back(memory.back().data());
+      if (b->space != Space::in && b->space != Space::inout) continue;
+      for (int64_t i = 0; i < b->type.elements(); ++i) {
+        if (b->type.dtype == DType::f32)
+          static_cast<float*>(pointers.back())[i] = std::uniform_real_distribution<float>(-1, 1)(random);
+        else
+          static_cast<int32_t*>(pointers.back())[i] = static_cast<int32_t>(random() % 6);
+      }
+    }
+  }
+};
+
+inline std::vector<std::vector<std::byte>> results(const Kernel& k, bool reverse = false) {
+  Arguments a(k);
+  interpret(k, a.pointers, Precision::f32, reverse);
+  return a.memory;
+}
+
+}  // namespace pock::loop
