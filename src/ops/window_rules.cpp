@@ -14,6 +14,13 @@ Window make_window(int64_t taps, int64_t stride, int64_t pad, int64_t pad_end, i
   return w;
 }
 
+std::vector<AttrDef> window_attrs(std::vector<AttrDef> more) {
+  std::vector<AttrDef> attrs = {ints_attr("stride", {1, 1}), ints_attr("pad", {0, 0, 0, 0}),
+                                ints_attr("dilation", {1, 1})};
+  attrs.insert(attrs.end(), more.begin(), more.end());
+  return attrs;
+}
+
 void need_window_attrs(const InferArgs& a) {
   need_ints(a, "stride", 2, 1);
   need_ints(a, "pad", 4, 0);
@@ -70,8 +77,9 @@ void Window::each_tap_on(loop::KernelBuilder& k, const std::string& name, const 
 void Window::each_output_on(loop::KernelBuilder& k, const std::string& name, const Expr& input,
                             const Pair& body) const {
   Expr at = input + pad;
-  Expr first = max(Expr(0), ceildiv(at - (taps - 1) * dilation, stride));
-  Expr end = min(Expr(outputs), floordiv(at, stride) + 1);
+  Expr first = ceildiv(at - (taps - 1) * dilation, stride), end = floordiv(at, stride) + 1;
+  if (pad - (taps - 1) * dilation <= -stride) first = max(Expr(0), first);
+  if ((inputs - 1 + pad) / stride >= outputs) end = min(Expr(outputs), end);
   k.loop(name, first, end, [&](Expr output) {
     Expr offset = at - output * stride;
     if (dilation == 1) return body(offset, output);
