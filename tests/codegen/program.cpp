@@ -180,6 +180,29 @@ TEST(Program, SwitchesKeepEveryBit) {
       compile("adam", [](CompileOptions& o) { o.plan.updates_in_place = false; }));
 }
 
+TEST(Program, NodesThatComputeAlikeShareAKernel) {
+  const Compiled shared = compile("adam");
+  const Compiled own = compile("adam", [](CompileOptions& o) { o.share_kernels = false; });
+  const size_t uses = own.program.train_uses.size() + own.program.infer_uses.size();
+  EXPECT_EQ(own.program.kernels.size(), uses);
+  EXPECT_LT(shared.program.kernels.size(), uses);
+}
+
+TEST(Program, WeightsBeyondReach) {
+  Graph g("huge");
+  Value* w = g.add_param("w", {DType::f32, {600, 1000, 1000}}, nullptr);
+  Builder b(g);
+  g.add_output(b.reduce_sum(w, {0, 1, 2}));
+  CompileOptions options;
+  options.target = find_target("host");
+  try {
+    lower(g, nullptr, options);
+    FAIL() << "took 2.4 GB of weights";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("2400000000 bytes"), std::string::npos) << e.what();
+  }
+}
+
 TEST(Program, Infers) {
   Compiled c = compile("sgd");
   Step step(c.program);
