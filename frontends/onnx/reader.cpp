@@ -8,6 +8,7 @@
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <system_error>
 
 namespace pock::onnx_frontend {
@@ -64,10 +65,10 @@ std::string read_file(const std::string& path) {
     throw error("{}: is larger than 2 GiB, which no ONNX file can be; large weights belong in external data",
                 path);
   std::ifstream in(path, std::ios::binary);
-  std::string bytes;
-  if (in) bytes.assign(std::istreambuf_iterator<char>(in), {});
+  std::ostringstream bytes;
+  if (in) bytes << in.rdbuf();
   if (!in || in.bad()) throw error("{}: cannot be read: {}", path, std::strerror(errno));
-  return bytes;
+  return std::move(bytes).str();
 }
 
 // Walks the top-level fields of a protobuf message and says why it does not parse.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pock/frontends/import.h"
+#include "pock/ir/text.h"
 #include "pock/ir/verify.h"
 #include "pock/ops/evaluate.h"
 
@@ -44,6 +45,7 @@ TEST_P(GoodFile, ComputesTheExpected) {
   }
   std::unique_ptr<Graph> g = import_onnx(path, {.batch = batch});
   verify(*g, "import");
+  EXPECT_EQ(print(*parse_graph(print(*g))), print(*g));
   Memory m = initial_memory(*g);
   ASSERT_EQ(g->inputs().size(), inputs.size());
   for (Value* in : g->inputs()) {
