@@ -359,10 +359,14 @@ Schedule parse_schedule(const std::string& text) {
   }
 }
 
-Kernel apply(const Kernel& k, const Schedule& schedule) {
+Kernel transformed(const Kernel& k, const Schedule& schedule) {
   Kernel result = k;
   for (const Step& s : schedule) result.body = Transform(s).run(result.body);
-  result = simplify(result);
+  return result;
+}
+
+Kernel apply(const Kernel& k, const Schedule& schedule) {
+  Kernel result = simplify(transformed(k, schedule));
   verify(result);
   return result;
 }

@@ -35,8 +35,11 @@ using Schedule = std::vector<Step>;
 
 std::string to_string(const Schedule&);
 Schedule parse_schedule(const std::string&);
-// Throws std::logic_error where a step does not apply.
+// Throws std::logic_error where a step does not apply. (Say loop::apply: a Schedule is a std::vector, and std
+// has an `apply` as well.)
 Kernel apply(const Kernel&, const Schedule&);
+// The same without the simplification that follows the last step: loops that run once keep their names.
+Kernel transformed(const Kernel&, const Schedule&);
 
 // Index simplification with the ranges of the enclosing loop variables, over a whole kernel.
 Kernel simplify(const Kernel&);

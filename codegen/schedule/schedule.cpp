@@ -1,0 +1,290 @@
+// Schedules from the structure of the loops and the numbers of the target, for whole families of kernels at
+// once.
+//
+// What a kernel computes is never asked. A nest without inner loops is pointwise; one whose innermost body
+// holds lanes
+// (`each`) reduces along the last axis; one with sums (`for`) is a contraction, a pooling or a reduction,
+// told apart by which axes its loads share. Every choice is a list of steps that keep each element's
+// arithmetic.
+#include <algorithm>
+#include <set>
+
+#include "pock/codegen/compile.h"
+#include "schedule/nest.h"
+
+namespace pock {
+namespace {
+
+using loop::Step;
+using loop::Stmt;
+using loop::StmtKind;
+
+// Work (operations and elements touched) below which waking threads costs more than it saves.
+constexpr int64_t kWorthThreads = 1 << 15;
+constexpr int64_t kLeastVector = 4;   // narrower ones gain nothing
+constexpr int64_t kWidestLanes = 16;  // loops as short as this become one vector
+constexpr int64_t kScalarTile = 4;    // sums kept apart where no vector fits, to hide an addition's latency
+
+class Scheduler {
+ public:
+  Scheduler(const loop::Kernel& k, const Target& t) : plain_(k), target_(t), now_(k) {}
+
+  loop::Schedule run() {
+    if (plain_.body.size() == 1 && starts_nest(plain_.body[0])) {
+      Nest nest = find_nest(plain_.body[0]);
+      if (!nest.independent && !nest.sequential)
+        vectorize_axis(nest, nest.axes.size() - 1);
+      else if (nest.independent)
+        lanes(nest);
+      else
+        sums(nest);
+    }
+    threads();
+    return std::move(steps_);
+  }
+
+ private:
+  static bool starts_nest(const Stmt& s) {
+    return s.kind == StmtKind::loop && s.independent && s.step == 1 && trips(s) > 0;
+  }
+
+  void add(Step::Kind kind, const std::string& axis, int64_t number = 0, const std::string& other = "") {
+    steps_.push_back({kind, axis, number, other});
+    now_ = loop::transformed(now_, {steps_.back()});
+  }
+
+  // Whether lanes along the axis are neighbours or one element, in memory; stores always neighbours.
+  static bool contiguous(const Access& a, size_t axis) {
+    return a.linear[axis] && (a.stride[axis] == 1 || (!a.store && a.stride[axis] == 0));
+  }
+  static bool contiguous(const std::vector<Access>& accesses, size_t axis) {
+    return std::all_of(accesses.begin(), accesses.end(),
+                       [&](const Access& a) { return contiguous(a, axis); });
+  }
+
+  // Cuts a loop into vectors of the widths given and, last, single elements. Returns the names of the
+  // vectors' loops.
+  std::vector<std::string> cut(std::string name, int64_t extent, const std::vector<int64_t>& widths) {
+    std::vector<std::string> vectors;
+    const std::string base = name;
+    for (int64_t width : widths) {
+      if (extent < width) continue;
+      std::string rest = base + ".r" + std::to_string(vectors.size());
+      add(Step::split, name, width, rest);
+      vectors.push_back(name + ".i");
+      extent %= width;
+      name = rest;
+    }
+    return vectors;
+  }
+
+  // `most` lanes, then ever shorter ones.
+  static std::vector<int64_t> widths(int64_t most) {
+    std::vector<int64_t> list;
+    for (int64_t w = most; w >= kLeastVector; w /= 2) list.push_back(w);
+    return list;
+  }
+
+  void vectorize_axis(const Nest& nest, size_t axis) {
+    if (!contiguous(nest.accesses, axis) || clips(*nest.core, nest.axes[axis].var)) return;
+    for (const std::string& v :
+         cut(nest.axes[axis].name, nest.axes[axis].extent, widths(target_.vector_floats())))
+      add(Step::vectorize, v);
+  }
+
+  // Loops inside a row that run over lanes or elements of it.
+  void lanes(const Nest& nest) {
+    std::set<std::string> names;
+    inner_names(*nest.core, names);
+    for (const std::string& name : names) {
+      std::vector<const Stmt*> loops = loops_named(now_.body, name);
+      int64_t longest = 0;
+      bool fits = true;
+      for (const Stmt* s : loops) {
+        longest = std::max(longest, trips(*s));
+        fits &= s->independent && trips(*s) > 0 && s->step == 1 &&
+                contiguous(find_accesses(s->body, {s->var}), 0);
+        fits &= std::none_of(s->body.begin(), s->body.end(), [](const Stmt& i) {
+          return i.kind == StmtKind::loop || i.kind == StmtKind::when;
+        });
+      }
+      if (!fits) continue;
+      if (longest <= kWidestLanes) {
+        add(Step::vectorize, name);
+      } else if (loops.size() == 1) {
+        for (const std::string& v : cut(name, longest, widths(target_.vector_floats())))
+          add(Step::vectorize, v);
+      }
+    }
+  }
+
+  static void inner_names(const std::vector<Stmt>& body, std::set<std::string>& names) {
+    for (const Stmt& s : body) {
+      if (s.kind == StmtKind::loop && s.independent) names.insert(s.var->name);
+      inner_names(s.body, names);
+    }
+  }
+
+  // Sums in registers: a tile of rows (elements that share a vector load) by vectors.
+  void sums(const Nest& nest) {
+    const size_t none = nest.axes.size();
+    size_t column = none;
+    for (size_t axis = none; axis-- > 0 && column == none;)
+      if (nest.axes[axis].extent >= kLeastVector && stores_along(nest, axis)) column = axis;
+    size_t row = column == none ? none : sharing_axis(nest, column);
+    if (column != none && !worth_vectors(nest, column, row)) column = row = none;
+
+    std::vector<std::string> vectors;
+    if (column != none) {
+      bool tiled = row != none && contiguous(nest.accesses, column);
+      vectors = columns(nest, column,
+                        tiled ? target_.vector_floats() * target_.tile.cols : target_.vector_floats());
+    }
+    if (vectors.empty()) return scalar_tile(nest);
+    if (row != none) sink_rows(nest.axes[row], target_.tile.rows);
+    for (const std::string& v : vectors) {
+      add(Step::sink, v);
+      add(Step::vectorize, v);
+    }
+  }
+
+  static bool stores_along(const Nest& nest, size_t axis) {
+    return std::all_of(nest.accesses.begin(), nest.accesses.end(),
+                       [&](const Access& a) { return a.linear[axis] && (!a.store || a.stride[axis] == 1); });
+  }
+
+  // Loads with gaps between the lanes cost as many scalar loads: worth it only where a tile of rows shares
+  // them.
+  static bool worth_vectors(const Nest& nest, size_t column, size_t row) {
+    return std::all_of(nest.accesses.begin(), nest.accesses.end(), [&](const Access& a) {
+      return contiguous(a, column) ||
+             (row < nest.axes.size() && a.stride[row] == 0 && nest.axes[row].extent >= 4);
+    });
+  }
+
+  // An axis along which a load stays that moves along `column`; the axes' number if there is none.
+  static size_t sharing_axis(const Nest& nest, size_t column) {
+    for (size_t axis = nest.axes.size(); axis-- > 0;) {
+      if (axis == column || nest.axes[axis].extent < 2 || !tileable(nest, axis)) continue;
+      for (const Access& a : nest.accesses)
+        if (!a.store && a.stride[column] != 0 && a.stride[axis] == 0) return axis;
+    }
+    return nest.axes.size();
+  }
+
+  static bool tileable(const Nest& nest, size_t axis) {
+    return !clips(*nest.core, nest.axes[axis].var) &&
+           std::all_of(nest.accesses.begin(), nest.accesses.end(),
+                       [&](const Access& a) { return bool(a.linear[axis]); });
+  }
+
+  std::vector<std::string> columns(const Nest& nest, size_t column, int64_t widest) {
+    std::string name = nest.axes[column].name;
+    int64_t extent = nest.axes[column].extent;
+    if (clips(*nest.core, nest.axes[column].var)) {
+      loop::Kernel before = now_;
+      add(Step::peel, name);
+      const Stmt& interior = *loops_named(now_.body, name + ".m").at(0);
+      extent = trips(interior);
+      if (extent < kLeastVector || clips(interior.body, interior.var)) {
+        steps_.pop_back();
+        now_ = std::move(before);
+        return {};
+      }
+      name += ".m";
+    }
+    return cut(name, extent, widths(widest));
+  }
+
+  // A divisor of the extent where a large one is near: a remainder is a second copy of the code.
+  static int64_t rows_of(int64_t extent, int64_t most) {
+    for (int64_t n = most; 2 * n > most; --n)
+      if (extent % n == 0) return n;
+    return std::min(extent, most);
+  }
+
+  void sink_rows(const Axis& axis, int64_t most) {
+    add(Step::split, axis.name, rows_of(axis.extent, most));
+    add(Step::sink, axis.name + ".i");
+    add(Step::unroll, axis.name + ".i");
+  }
+
+  // One or two of the outermost axes whose loads are shared.
+  void scalar_tile(const Nest& nest) {
+    int tiled = 0;
+    for (const Axis& axis : nest.axes) {
+      size_t i = static_cast<size_t>(&axis - nest.axes.data());
+      if (tiled == 2 || axis.extent < 2 || !tileable(nest, i)) continue;
+      bool shares = std::any_of(nest.accesses.begin(), nest.accesses.end(),
+                                [&](const Access& a) { return !a.store && a.stride[i] == 0; });
+      if (!shares && i + 1 != nest.axes.size()) continue;
+      sink_rows(axis, kScalarTile);
+      ++tiled;
+    }
+  }
+
+  // Outermost loops over threads, fused until there is enough to share out.
+  void threads() {
+    loop::Cost cost = loop::cost(plain_);
+    if (cost.flop + cost.bytes / 4 < kWorthThreads) return;
+    std::set<std::string> done;
+    for (size_t i = 0; i < now_.body.size(); ++i) {
+      std::string name = outermost(now_.body[i]);
+      if (name.empty() || !done.insert(name).second) continue;
+      if (loops_named(now_.body, name).size() != 1) continue;
+      fuse_until_enough(name);
+      if (writes_apart(*loops_named(now_.body, name)[0])) add(Step::parallel, name);
+    }
+  }
+
+  // The first loop that runs more than once, past those that do not.
+  static std::string outermost(const Stmt& s) {
+    const Stmt* at = &s;
+    while (at->kind == StmtKind::loop && at->independent && trips(*at) == 1 && at->body.size() == 1)
+      at = &at->body[0];
+    bool usable =
+        at->kind == StmtKind::loop && at->independent && trips(*at) > 1 && at->mode == loop::LoopMode::plain;
+    return usable ? at->var->name : "";
+  }
+
+  void fuse_until_enough(const std::string& name) {
+    const int64_t enough = 4 * target_.threads;
+    for (;;) {
+      const Stmt& s = *loops_named(now_.body, name)[0];
+      if (trips(s) >= enough || s.body.size() != 1) return;
+      const Stmt& inner = s.body[0];
+      if (inner.kind != StmtKind::loop || !inner.independent || inner.mode != loop::LoopMode::plain) return;
+      if (trips(inner) < 1 || uses(inner.lo, s.var) || uses(inner.hi, s.var)) return;
+      add(Step::fuse, name, 0, std::string(inner.var->name));
+    }
+  }
+
+  // Threads must not share a byte of a mask: its last index moves by whole bytes.
+  static bool writes_apart(const Stmt& parallel) { return writes_apart(parallel.body, parallel.var); }
+  static bool writes_apart(const std::vector<Stmt>& body, const loop::VarRef& v) {
+    return std::all_of(body.begin(), body.end(), [&](const Stmt& s) {
+      if (s.kind == StmtKind::store && s.buffer->type.dtype == DType::mask && !s.index.empty() &&
+          uses(s.index.back(), v) && !whole_bytes(s.index.back(), v))
+        return false;
+      return writes_apart(s.body, v);
+    });
+  }
+  static bool whole_bytes(const loop::Expr& e, const loop::VarRef& v) {
+    if (!uses(e, v)) return true;
+    if (e->op == loop::ScalarOp::add || e->op == loop::ScalarOp::sub)
+      return whole_bytes(e->args[0], v) && whole_bytes(e->args[1], v);
+    return e->op == loop::ScalarOp::mul && e->args[1]->op == loop::ScalarOp::constant &&
+           e->args[1]->integer % 8 == 0;
+  }
+
+  const loop::Kernel& plain_;
+  const Target& target_;
+  loop::Schedule steps_;
+  loop::Kernel now_;  // after steps_
+};
+
+}  // namespace
+
+loop::Schedule schedule_for(const loop::Kernel& k, const Target& t) { return Scheduler(k, t).run(); }
+
+}  // namespace pock

@@ -1,0 +1,74 @@
+// What schedules are chosen, and that they change no bit: interpreted, backwards, and compiled.
+#include <gtest/gtest.h>
+
+#include "../loop/kernels.h"
+#include "compare.h"
+#include "pock/codegen/compile.h"
+#include "pock/loop/transform.h"
+
+namespace pock {
+namespace {
+
+Target target(int bits, int rows) {
+  Target t{.name = "test", .vector_bits = bits, .tile = {.rows = rows, .cols = 2}};
+  return t;
+}
+
+TEST(Schedule, KeepsEveryBit) {
+  for (const char* text : loop::kKernels)
+    for (const Target& t : {target(128, 4), target(256, 4), target(512, 8)}) {
+      loop::Kernel plain = loop::parse_kernel(text);
+      loop::Schedule s = schedule_for(plain, t);
+      loop::Kernel fast = loop::apply(plain, s);
+      auto expected = loop::results(plain);
+      EXPECT_EQ(loop::results(fast), expected) << plain.name << ": " << loop::to_string(s);
+      EXPECT_EQ(loop::results(fast, true), expected) << plain.name << " backwards: " << loop::to_string(s);
+      EXPECT_EQ(loop::to_string(loop::parse_schedule(loop::to_string(s))), loop::to_string(s));
+    }
+}
+
+TEST(Schedule, CompiledAsInterpreted) {
+  for (const char* text : loop::kKernels)
+    for (const Target& t : test_targets()) {
+      loop::Kernel plain = loop::parse_kernel(text);
+      SCOPED_TRACE(plain.name + ": " + loop::to_string(schedule_for(plain, t)));
+      expect_same(plain, loop::apply(plain, schedule_for(plain, t)), t, Fill::ordinary, 6);
+    }
+}
+
+std::string chosen(const std::string& kernel) {
+  return loop::to_string(schedule_for(loop::parse_kernel(kernel), target(256, 4)));
+}
+
+TEST(Schedule, Contractions) {
+  auto matmul = [](const char* a, const char* b, const char* av, const char* bv) {
+    return fmt::format(R"(kernel @mm(in a: f32[{}], in b: f32[{}], out y: f32[384,400]) {{
+      each i in 0..384 {{ each j in 0..400 {{
+        reg acc: f32
+        acc = 0
+        for k in 0..100 {{ acc = fma(a[{}], b[{}], acc) }}
+        y[i,j] = acc
+      }} }} }})",
+                       a, b, av, bv);
+  };
+  EXPECT_EQ(chosen(matmul("384,100", "100,400", "i,k", "k,j")),
+            "split(j,16,j.r0) split(i,4) sink(i.i) unroll(i.i) sink(j.i) vectorize(j.i) parallel(i.o)");
+  // Lanes of b are apart: one vector at a time, shared by the rows.
+  EXPECT_EQ(chosen(matmul("384,100", "400,100", "i,k", "j,k")),
+            "split(j,8,j.r0) split(i,4) sink(i.i) unroll(i.i) sink(j.i) vectorize(j.i) parallel(i.o)");
+  EXPECT_EQ(
+      chosen(R"(kernel @conv(in a: f32[8,16,28,28], in w: f32[32,16,3,3], out b: f32[8,32,28,28]) {
+      each n in 0..8 { each o in 0..32 { each y in 0..28 { each x in 0..28 {
+        reg acc: f32
+        acc = 0
+        for ky in max(0, 1 - y)..min(3, 29 - y) { for kx in max(0, 1 - x)..min(3, 29 - x) { for c in 0..16 {
+          acc = fma(a[n,c,y + ky - 1,x + kx - 1], w[o,c,ky,kx], acc)
+        } } }
+        b[n,o,y,x] = acc
+      } } } } })"),
+      "peel(x) split(x.m,16,x.m.r0) split(x.m.r0,8,x.m.r1) split(o,4) sink(o.i) unroll(o.i) sink(x.m.i) "
+      "vectorize(x.m.i) sink(x.m.r0.i) vectorize(x.m.r0.i) fuse(n,o.o) parallel(n)");
+}
+
+}  // namespace
+}  // namespace pock
