@@ -2,8 +2,8 @@
 // The gradient then dies at once, and the next one can take its memory. Running statistics likewise, but never before
 // the loss: a step that is given up leaves everything alone.
 #include <algorithm>
-#include <unordered_map>
 
+#include "pock/ir/storage.h"
 #include "pock/ops/op.h"
 #include "pock/passes/passes.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 // The nodes that exist only to make `update`'s new value: its maker, and what feeds that and nothing else, as long as it
 // stands behind the loss.
-void private_makers(Node* n, const std::unordered_map<Node*, int>& position, int loss, std::vector<Node*>* group) {
+void private_makers(Node* n, const Positions& position, int loss, std::vector<Node*>* group) {
   for (Value* v : n->inputs()) {
     Node* maker = v->node;
     if (!maker || position.at(maker) <= loss || !maker->op->pointwise()) continue;
@@ -34,8 +34,7 @@ int immediate_update(Graph& g, const PassOptions&) {
   for (Node* update : g.nodes()) {
     if (!update->op->has_effect() || std::find(done.begin(), done.end(), update) != done.end()) continue;
     std::vector<Node*> order = g.nodes();
-    std::unordered_map<Node*, int> position;
-    for (size_t i = 0; i < order.size(); ++i) position[order[i]] = static_cast<int>(i);
+    Positions position = positions(g);
 
     // All updates fed by the same step move together with it.
     std::vector<Node*> group = {update};
@@ -51,8 +50,9 @@ int immediate_update(Graph& g, const PassOptions&) {
       for (Value* v : n->inputs())
         if (v->node && !in_group(v->node)) after = std::max(after, position.at(v->node));
       if (n->op->has_effect())
-        for (Node* reader : n->in(0)->users)
-          if (!in_group(reader)) after = std::max(after, position.at(reader));
+        for (const Value* view : aliases(n->in(0)))
+          for (Node* reader : view->users)
+            if (!in_group(reader)) after = std::max(after, position.at(reader));
     }
     std::sort(group.begin(), group.end(), [&](Node* a, Node* b) { return position.at(a) < position.at(b); });
     Node* before = g.next(order[after]);

@@ -28,6 +28,9 @@ using loop::Var;
 
 namespace {
 
+// Of the 256 KiB that a thread of the runtime has (runtime/threads_linux.c).
+constexpr int64_t kMostStack = 128 << 10;
+
 bool is_argument(const BufferRef& b) { return b->space < Space::reg; }
 
 // What a loop variable stands for while its body is emitted.
@@ -108,6 +111,7 @@ class KernelEmitter {
     entry_ = BasicBlock::Create(context(), "entry", function_);
     BasicBlock* first = BasicBlock::Create(context(), "body", function_);
     slots_.clear();
+    stack_bytes_ = 0;
     b_.SetInsertPoint(first);
     body();
     b_.CreateRetVoid();
@@ -143,6 +147,9 @@ class KernelEmitter {
     Slot s;
     if (lanes_) s.lanes = vector_var_, s.width = lanes_;
     llvm::Type* type = storage_type(buffer);
+    stack_bytes_ += buffer->type.elements() * s.width * static_cast<int64_t>(alignment(buffer).value());
+    POCK_CHECK(stack_bytes_ <= kMostStack, "registers of kernel {} take {} bytes of a thread's stack",
+               kernel_.name, stack_bytes_);
     llvm::IRBuilder<> entry(entry_, entry_->begin());
     auto* room = entry.CreateAlloca(llvm::ArrayType::get(type, buffer->type.elements() * s.width), nullptr,
                                     buffer->name);
@@ -570,6 +577,7 @@ class KernelEmitter {
   BasicBlock* entry_ = nullptr;
   std::vector<Phase> phases_;
   std::unordered_map<const loop::Buffer*, Slot> slots_;
+  int64_t stack_bytes_ = 0;
   std::unordered_map<const Var*, Binding> env_;
   const Var* vector_var_ = nullptr;
   unsigned lanes_ = 0;  // of the vector loop around, else 0

@@ -3,7 +3,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
-#include <cstddef>
+#include <algorithm>
 
 #include "llvm/emit_steps.h"
 #include "llvm/machine.h"
@@ -116,6 +116,18 @@ class Tables {
     return place.offset;
   }
 
+  // The runtime compares predictions with labels after infer(), so nothing may take the labels' place.
+  void check_kept(const Plan& plan, const Value* input) {
+    auto own = std::find_if(plan.blocks.begin(), plan.blocks.end(),
+                            [&](const Block& b) { return b.value == input; });
+    POCK_CHECK(own != plan.blocks.end(), "input {} has no block", input->name);
+    for (const Block& b : plan.blocks) {
+      const bool overlaps = b.offset < own->offset + own->bytes && own->offset < b.offset + b.bytes;
+      POCK_CHECK(&b == &*own || !overlaps || b.last < own->first,
+                 "%{} is overwritten before its prediction is judged", input->name);
+    }
+  }
+
   std::vector<Constant*> tensor_rows() {
     std::vector<Constant*> saved, optimizer, frozen;
     for (const Value* v : p_.train->params()) {
@@ -144,8 +156,11 @@ class Tables {
       std::string name = v->name;
       int64_t classes = 0, infer_offset = -1;
       if (p_.infer) {
-        for (const Value* same : p_.infer->inputs())
-          if (same->name == v->name) infer_offset = in_arena(*p_.infer, same);
+        for (const Value* same : p_.infer->inputs()) {
+          if (same->name != v->name) continue;
+          infer_offset = in_arena(*p_.infer, same);
+          if (label) check_kept(p_.infer_plan, same);
+        }
         const Value* scores = p_.infer->outputs()[0];
         if (label && !is_float(v->type.dtype) && scores->type.rank() > 0) classes = scores->type.dim(-1);
         if (label && name == "labels") name = p_.infer->output_name(0);

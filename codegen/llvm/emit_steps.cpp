@@ -39,6 +39,9 @@ class StepEmitter {
       POCK_CHECK(!n->op->has_effect(), "an update stands before the loss in graph {}", p_.train->name);
       seen = n == loss->node;
       if (forward < uses.size() && uses[forward].node == n) ++forward;
+      for (const pock::Value* v : n->results())
+        POCK_CHECK(place_of(p_, *p_.train, v).base == Base::arena || n->op->is_view(),
+                   "%{} overwrites a parameter before the loss in graph {}", v->id, p_.train->name);
     }
     const std::span all(uses);
     EntryPoints e{};

@@ -258,6 +258,16 @@ void Call::out(int i, const onnx::TensorProto& t) {
   if (wants(i)) result(i).stored = &t;
 }
 
+void Call::out_same(int i, int input) {
+  if (!wants(i)) return;
+  Value* v = any(input);
+  Entry& from = entry(input);
+  Entry& to = result(i);
+  to.value = v;
+  to.known = from.known;
+  to.computed = from.computed;
+}
+
 void Call::out_copy(int i, int input) {
   if (!wants(i)) return;
   const Entry& from = entry(input);
@@ -283,9 +293,11 @@ void Call::check_complete() const {
 
 Error Call::with_inputs(Error e) {
   for (const std::string& name : node_.input())
-    if (Entry* in = name.empty() ? nullptr : scope_.find(name)) {
-      Loc loc = in->loc;
-      e.note(loc, "{} is {}", name, describe(*in));
+    if (const Entry* in = name.empty() ? nullptr : scope_.find(name)) {
+      if (in->loc.name == name)
+        e.note(in->loc, "is {}", describe(*in));
+      else
+        e.note(in->loc, "'{}' is {}", name, describe(*in));
     }
   return e;
 }

@@ -410,6 +410,34 @@ void slice(Call& c, const char*) {
   c.out(0, x);
 }
 
+void pad(Call& c, const char*) {
+  Value* x = c.any(0);
+  int64_t rank = x->type.rank();
+  std::string mode = c.string("mode", "constant");
+  std::vector<int64_t> pads = c.since < 11 ? c.integers("pads") : c.integers(1), axes;
+  float fill = c.since < 11 ? c.number("value", 0) : c.has(2) ? c.scalar(2) : 0;
+  if (c.since >= 18 && c.has(3)) {
+    axes = c.integers(3);
+  } else {
+    axes.resize(rank);
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  c.axes(axes, rank);  // none twice
+  if (pads.size() != 2 * axes.size())
+    throw c.fail("the pads are {}, but {} axes need {} numbers", to_string(pads), axes.size(),
+                 2 * axes.size());
+  for (size_t i = 0; i < axes.size(); ++i) {
+    int64_t before = pads[i], after = pads[axes.size() + i];
+    if (before == 0 && after == 0) continue;
+    if (mode != "constant" || fill != 0)
+      throw c.fail("padding is supported with zeros only, not in mode '{}' with {}", mode, fill);
+    if (std::min(before, after) < 0 || std::max(before, after) > std::numeric_limits<int32_t>::max())
+      throw c.fail("the pads are {}: each must be at least 0", to_string(pads));
+    x = c.value("pad", {x}, {{"axis", c.axis(axes[i], rank)}, {"before", before}, {"after", after}});
+  }
+  c.out(0, x);
+}
+
 void gather(Call& c, const char*) {
   int64_t rank = static_cast<int64_t>(c.shape(0).size()), axis = c.axis(c.integer("axis", 0), rank);
   const Tensor& index = c.constant(1);
@@ -466,9 +494,9 @@ void cast(Call& c, const char*) {
   const Tensor* t = c.known(0);
   if (t && !t->is_float) return fold_cast(c, to);
   if (is_float_type(to)) {
-    Value* x = c.any(0);
     c.scope().narrow(to, c.loc().name);
-    return c.out(0, x->type.dtype == DType::f32 ? x : c.value("cast", {x}, {{"to", std::string("f32")}}));
+    if (t || c.any(0)->type.dtype == DType::f32) return c.out_same(0, 0);
+    return c.out(0, c.value("cast", {c.any(0)}, {{"to", std::string("f32")}}));
   }
   if (to != onnx::TensorProto::INT64 && to != onnx::TensorProto::INT32)
     throw c.fail("a cast to {} is not supported", type_name(to));
@@ -536,6 +564,7 @@ const std::vector<OpRow>& table() {
       {"Min", {6, 8, 12, 13}, chain, "minimum"},
       {"Mul", {7, 13, 14}, arithmetic, "mul"},
       {"Neg", {6, 13}, unary, "neg"},
+      {"Pad", {2, 11, 13, 18, 19, 21, 23}, pad},
       {"ReduceMax", {1, 11, 12, 13, 18, 20}, reduce_from_18, "reduce_max"},
       {"ReduceMean", {1, 11, 13, 18}, reduce_from_18, "reduce_mean"},
       {"ReduceSum", {1, 11, 13}, reduce_from_13, "reduce_sum"},

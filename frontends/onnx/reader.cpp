@@ -8,6 +8,7 @@
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <system_error>
 
 namespace pock::onnx_frontend {
@@ -64,10 +65,10 @@ std::string read_file(const std::string& path) {
     throw error("{}: is larger than 2 GiB, which no ONNX file can be; large weights belong in external data",
                 path);
   std::ifstream in(path, std::ios::binary);
-  std::string bytes;
-  if (in) bytes.assign(std::istreambuf_iterator<char>(in), {});
+  std::ostringstream bytes;
+  if (in) bytes << in.rdbuf();
   if (!in || in.bad()) throw error("{}: cannot be read: {}", path, std::strerror(errno));
-  return bytes;
+  return std::move(bytes).str();
 }
 
 // Walks the top-level fields of a protobuf message and says why it does not parse.
@@ -182,7 +183,7 @@ std::string read_external(const TensorProto& t, const fs::path& model_path) {
       !inside(real, fs::weakly_canonical(model_path, code).parent_path()))
     leaves = true;
   if (leaves) throw error("its external data '{}' lies outside the model's folder", location);
-  if (!fs::is_regular_file(real, code)) throw error("its external data '{}' is missing", location);
+  if (!fs::is_regular_file(real, code)) throw error("its external data '{}' is missing or no file", location);
 
   uint64_t size = fs::file_size(real, code);
   std::optional<uint64_t> from = parse_size(offset), count = parse_size(length);
@@ -332,8 +333,10 @@ ModelFile read_model(const std::string& path) {
   if (bytes.empty()) throw error("{}: is empty", path);
   ModelFile file;
   if (!file.model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    if (bytes.compare(0, 4, "PK\3\4") == 0)
+    if (bytes.starts_with("PK\3\4"))
       throw error("{}: is a zip archive (a PyTorch file?), not an ONNX file", path);
+    if (bytes.starts_with("version https://git-lfs"))
+      throw error("{}: is a Git LFS pointer, not the file it stands for: fetch that with git lfs pull", path);
     throw error("{}: {}", path, FieldWalk(bytes).why());
   }
   if (!file.model.has_graph()) {

@@ -172,7 +172,7 @@ Node* Graph::add_node(const OpDef& op, std::vector<Value*> inputs, Attrs attrs, 
   int count = static_cast<int>(inputs.size());
   if (op.variadic ? count < op.inputs : count != op.inputs)
     throw Error(loc, "{} takes {}{} input{}, given {}", op.name.text, op.inputs,
-                op.variadic ? " or more" : "", op.inputs == 1 ? "" : "s", count);
+                op.variadic ? " or more" : "", op.inputs == 1 && !op.variadic ? "" : "s", count);
   for (Value* v : inputs) POCK_CHECK(v, "an input of {} is null", op.name.text);
   attrs = complete(op, std::move(attrs), loc);
   Types types = op.infer(InferArgs(inputs, attrs, loc));

@@ -280,6 +280,17 @@ class Parser {
     finish(op, word, {target, by}, attrs());
   }
 
+  // What only a bug could ask of a shape rule elsewhere, a person may well write in a text.
+  Node* make(const OpDef& op, std::vector<Value*> inputs, Attrs given, const Loc& loc) {
+    try {
+      return g_->add_node(op, std::move(inputs), std::move(given), loc);
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& e) {
+      throw Error(loc, "{} cannot be built: {}", op.name.text, e.what());
+    }
+  }
+
   // Marks and place, then the node itself.
   Node* finish(const OpDef& op, const Token& start, std::vector<Value*> inputs, Attrs given) {
     int64_t in_place = -1;
@@ -303,7 +314,7 @@ class Parser {
       loc.name = expect(TokenKind::string, "the node's name in the model").text;
       if (lex_.peek().kind == TokenKind::string) loc.op = lex_.take().text;
     }
-    Node* n = g_->add_node(op, std::move(inputs), std::move(given), std::move(loc));
+    Node* n = make(op, std::move(inputs), std::move(given), loc);
     n->in_place = static_cast<int>(in_place);
     n->recomputed = recomputed;
     return n;

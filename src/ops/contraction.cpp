@@ -50,15 +50,6 @@ const OpDef kMatmul{
     }),
 };
 
-const std::vector<int64_t> kOnes = {1, 1}, kNoPad = {0, 0, 0, 0};
-
-std::vector<AttrDef> conv_attrs(const char* extra = nullptr) {
-  std::vector<AttrDef> attrs = {ints_attr("stride", kOnes), ints_attr("pad", kNoPad),
-                                ints_attr("dilation", kOnes), int_attr("groups", 1)};
-  if (extra) attrs.push_back(ints_attr(extra));
-  return attrs;
-}
-
 // The three tensors of a convolution and how its axes meet; any two types give the third.
 struct Conv {
   Type x, w, y;
@@ -98,8 +89,8 @@ Conv checked_conv(const InferArgs& a, const Type& x, const Type& w) {
   return conv;
 }
 
-// Shapes that leave out the groups' axis where it has one element, so that plain and depthwise convolutions
-// have plain loops: `body` gets the group and the index within it.
+// Loops over groups and the channels of each, left out where there is one, so that plain and depthwise
+// convolutions have plain loops: `body` gets the group and the index within it.
 void each_channel(NestArgs& n, const std::string& name, int64_t groups, int64_t channels,
                   const std::function<void(Expr group, Expr channel)>& body) {
   if (groups == 1) return n.each(name, channels, [&](Expr c) { body(0, c); });
@@ -120,7 +111,7 @@ const OpDef kConv2d{
     .doc =
         "x [N,C,H,W] convolved with w [O,C/groups,kh,kw] gives [N,O,OH,OW]; pad is top, left, bottom, right",
     .inputs = 2,
-    .attrs = conv_attrs(),
+    .attrs = window_attrs({int_attr("groups", 1)}),
     .infer = [](const InferArgs& a) -> Types {
       need_floats(a);
       need_rank(a, 0, 4);
@@ -169,7 +160,7 @@ const OpDef kConv2dInputGrad{
     .name = "conv2d_input_grad",
     .doc = "conv2d's gradient with respect to x of height and width `size`, from dy and w",
     .inputs = 2,
-    .attrs = conv_attrs("size"),
+    .attrs = window_attrs({int_attr("groups", 1), ints_attr("size")}),
     .infer = [](const InferArgs& a) -> Types {
       need_floats(a);
       need_rank(a, 0, 4);
@@ -220,7 +211,7 @@ const OpDef kConv2dWeightGrad{
     .name = "conv2d_weight_grad",
     .doc = "conv2d's gradient with respect to w of height and width `kernel`, from dy and x",
     .inputs = 2,
-    .attrs = conv_attrs("kernel"),
+    .attrs = window_attrs({int_attr("groups", 1), ints_attr("kernel")}),
     .infer = [](const InferArgs& a) -> Types {
       need_floats(a);
       need_rank(a, 0, 4);

@@ -11,15 +11,6 @@ namespace {
 using loop::Expr;
 using loop::lit;
 
-const std::vector<int64_t> kOnes = {1, 1}, kNoPad = {0, 0, 0, 0};
-
-std::vector<AttrDef> pool_attrs(std::vector<AttrDef> more) {
-  std::vector<AttrDef> attrs = {ints_attr("kernel"), ints_attr("stride", kOnes), ints_attr("pad", kNoPad),
-                                ints_attr("dilation", kOnes)};
-  attrs.insert(attrs.end(), more.begin(), more.end());
-  return attrs;
-}
-
 struct Pool {
   Window rows, columns;
 
@@ -87,7 +78,7 @@ const OpDef kMaxPool{
         "kx, the first of equals; u8 where a kernel has at most 255 taps, else i32)",
     .inputs = 1,
     .results = 2,
-    .attrs = pool_attrs({int_attr("ceil", 0)}),
+    .attrs = window_attrs({ints_attr("kernel"), int_attr("ceil", 0)}),
     .infer = [](const InferArgs& a) -> Types {
       Pool pool = checked_pool(a);
       Dims dims = pool.output_dims(a.in(0));
@@ -135,7 +126,7 @@ const OpDef kMaxPoolGrad{
     .name = "max_pool_grad",
     .doc = "max_pool's gradient with respect to x of height and width `size`, from dy and the tap numbers",
     .inputs = 2,
-    .attrs = pool_attrs({int_attr("ceil", 0), ints_attr("size")}),
+    .attrs = window_attrs({ints_attr("kernel"), int_attr("ceil", 0), ints_attr("size")}),
     .infer = [](const InferArgs& a) -> Types {
       Type x = checked_pool_input(a);
       Pool pool(a, image_of(x), a.integer("ceil"));
@@ -167,7 +158,7 @@ Expr average_divisor(const Node& n, const Pool& pool, const Expr& oy, const Expr
 }
 
 void need_no_dilation(const InferArgs& a) {
-  if (a.integers("dilation") != kOnes)
+  if (a.integers("dilation") != Dims{1, 1})
     throw a.fail("average pooling takes no dilation, it is {}", to_string(a.integers("dilation")));
 }
 
@@ -177,7 +168,7 @@ const OpDef kAvgPool{
         "sum of each window of x [N,C,H,W] divided by its number of elements, padding counted where "
         "`count_include_pad`",
     .inputs = 1,
-    .attrs = pool_attrs({int_attr("ceil", 0), int_attr("count_include_pad", 0)}),
+    .attrs = window_attrs({ints_attr("kernel"), int_attr("ceil", 0), int_attr("count_include_pad", 0)}),
     .infer = [](const InferArgs& a) -> Types {
       Pool pool = checked_pool(a);
       need_no_dilation(a);
@@ -202,7 +193,8 @@ const OpDef kAvgPoolGrad{
     .name = "avg_pool_grad",
     .doc = "avg_pool's gradient with respect to x of height and width `size`, from dy",
     .inputs = 1,
-    .attrs = pool_attrs({int_attr("ceil", 0), int_attr("count_include_pad", 0), ints_attr("size")}),
+    .attrs = window_attrs(
+        {ints_attr("kernel"), int_attr("ceil", 0), int_attr("count_include_pad", 0), ints_attr("size")}),
     .infer = [](const InferArgs& a) -> Types {
       need_no_dilation(a);
       return {checked_pool_input(a)};

@@ -14,6 +14,13 @@ Window make_window(int64_t taps, int64_t stride, int64_t pad, int64_t pad_end, i
   return w;
 }
 
+std::vector<AttrDef> window_attrs(std::vector<AttrDef> more) {
+  std::vector<AttrDef> attrs = {ints_attr("stride", {1, 1}), ints_attr("pad", {0, 0, 0, 0}),
+                                ints_attr("dilation", {1, 1})};
+  attrs.insert(attrs.end(), more.begin(), more.end());
+  return attrs;
+}
+
 void need_window_attrs(const InferArgs& a) {
   need_ints(a, "stride", 2, 1);
   need_ints(a, "pad", 4, 0);
@@ -70,8 +77,9 @@ void Window::each_tap_on(loop::KernelBuilder& k, const std::string& name, const 
 void Window::each_output_on(loop::KernelBuilder& k, const std::string& name, const Expr& input,
                             const Pair& body) const {
   Expr at = input + pad;
-  Expr first = max(Expr(0), ceildiv(at - (taps - 1) * dilation, stride));
-  Expr end = min(Expr(outputs), floordiv(at, stride) + 1);
+  Expr first = ceildiv(at - (taps - 1) * dilation, stride), end = floordiv(at, stride) + 1;
+  if (pad - (taps - 1) * dilation <= -stride) first = max(Expr(0), first);
+  if ((inputs - 1 + pad) / stride >= outputs) end = min(Expr(outputs), end);
   k.loop(name, first, end, [&](Expr output) {
     Expr offset = at - output * stride;
     if (dilation == 1) return body(offset, output);
@@ -90,10 +98,9 @@ void Window::each_output_of(loop::KernelBuilder& k, const std::string& name, con
 void Window::when_inside(loop::KernelBuilder& k, const Expr& output, const Expr& tap,
                          const loop::Body& body) const {
   Expr input = input_of(output, tap);
-  Expr inside;
-  if (before_start()) inside = Expr(0) <= input;
-  if (past_end()) inside = inside ? inside && input < Expr(inputs) : input < Expr(inputs);
-  if (!inside) return body(input);
+  if (!before_start() && !past_end()) return body(input);
+  Expr inside = before_start() ? Expr(0) <= input : input < Expr(inputs);
+  if (before_start() && past_end()) inside = inside && input < Expr(inputs);
   k.when(inside, [&] { body(input); });
 }
 

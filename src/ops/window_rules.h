@@ -58,6 +58,7 @@ std::pair<Window, Window> windows(const Source& s, const Dims& kernel, const Dim
           make_window(kernel[1], stride[1], pad[1], pad[3], dilation[1], inputs[1], ceil)};
 }
 
+std::vector<AttrDef> window_attrs(std::vector<AttrDef> more);
 void need_window_attrs(const InferArgs& a);
 void need_outputs(const InferArgs& a, const Window& w, const char* axis);
 

@@ -61,10 +61,14 @@ std::vector<Block> find_blocks(const Graph& g, const PlanOptions& options) {
   std::vector<Block> blocks;
   auto add_value = [&](const Value* v, int first) {
     Block b{.value = v, .bytes = round_up(v->type.bytes()), .first = first, .last = first};
+    // A view touches no memory; whoever reads it does.
+    auto touch = [&](const Node* n) {
+      if (!n->op->is_view()) b.last = std::max(b.last, at.at(n));
+    };
     for (const Value* alias : aliases(v)) {
       if (g.is_output(alias)) b.last = end;
-      if (alias->node) b.last = std::max(b.last, at.at(alias->node));
-      for (const Node* user : alias->users) b.last = std::max(b.last, at.at(user));
+      if (alias->node) touch(alias->node);
+      for (const Node* user : alias->users) touch(user);
     }
     blocks.push_back(b);
   };

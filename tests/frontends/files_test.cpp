@@ -1,4 +1,5 @@
-// The model files of tests/import compute what numpy says, and those of tests/errors give their recorded messages.
+// The model files of tests/import compute what numpy says, and those of tests/errors give their recorded
+// messages.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -7,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pock/frontends/import.h"
+#include "pock/ir/text.h"
 #include "pock/ir/verify.h"
 #include "pock/ops/evaluate.h"
 
@@ -43,6 +45,7 @@ TEST_P(GoodFile, ComputesTheExpected) {
   }
   std::unique_ptr<Graph> g = import_onnx(path, {.batch = batch});
   verify(*g, "import");
+  EXPECT_EQ(print(*parse_graph(print(*g))), print(*g));
   Memory m = initial_memory(*g);
   ASSERT_EQ(g->inputs().size(), inputs.size());
   for (Value* in : g->inputs()) {
@@ -56,7 +59,8 @@ TEST_P(GoodFile, ComputesTheExpected) {
     EXPECT_EQ(g->outputs()[i]->type.dims, expected["shape"].get<Dims>());
     std::vector<double> got = m.read(g->outputs()[i]), want = expected["data"].get<std::vector<double>>();
     ASSERT_EQ(got.size(), want.size());
-    for (size_t j = 0; j < got.size(); ++j) EXPECT_NEAR(got[j], want[j], 2e-6 * std::max(1.0, std::abs(want[j]))) << j;
+    for (size_t j = 0; j < got.size(); ++j)
+      EXPECT_NEAR(got[j], want[j], 2e-6 * std::max(1.0, std::abs(want[j]))) << j;
   }
 }
 
@@ -67,7 +71,8 @@ class BadFile : public testing::TestWithParam<json> {};
 
 TEST_P(BadFile, GivesItsMessage) {
   const json& entry = GetParam();
-  fs::path path = kTests / "errors" / entry["file"].get<std::string>(), recorded = fs::path(path).replace_extension(".txt");
+  fs::path path = kTests / "errors" / entry["file"].get<std::string>(),
+           recorded = fs::path(path).replace_extension(".txt");
   ImportOptions options;
   auto args = entry["args"].get<std::vector<std::string>>();
   for (size_t i = 0; i + 1 < args.size(); ++i)

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <random>
 
 #include "pock/ir/builder.h"
@@ -139,6 +138,17 @@ TEST(Plan, RandomGraphsHoldTheProof) {
   EXPECT_GT(at_bound, 190);
 }
 
+// An input that nobody reads is written before the step and then done with.
+bool is_idle(const Graph& g, const Block& b) {
+  if (!b.value || b.value->kind != ValueKind::input) return false;
+  for (const Value* v : aliases(b.value)) {
+    if (g.is_output(v)) return false;
+    for (const Node* user : v->users)
+      if (!user->op->is_view()) return false;
+  }
+  return true;
+}
+
 TEST(Plan, WrongPlansAreRefused) {
   int overlaps = 0, moved_views = 0;
   for (unsigned seed = 0; seed < 200; ++seed) {
@@ -160,9 +170,7 @@ TEST(Plan, WrongPlansAreRefused) {
       p.arena_bytes += b.bytes;
       // The same place, or the last line of the other one.
       move(p, b, random() % 2 ? other.offset : other.offset + other.bytes - options.alignment);
-      // An input without a reader is written before the step and then done with.
-      auto idle = [](const Block& x) { return x.value && x.value->users.empty(); };
-      if (idle(b) || idle(other)) continue;
+      if (is_idle(*g, b) || is_idle(*g, other)) continue;
       expect_refused(*g, p, options, fmt::format("overlap at seed {}", seed));
       ++overlaps;
     }
@@ -222,15 +230,14 @@ const char kUpdates[] = R"(pock 1 graph @g {
   %10 = matmul(%5, %5) : f32[2,2]
   output %4
   output %7
-  output %8
   output %9
   output %10
   update %a = %0
   update %b = %1
   update %c = %3
   update %d = %6
-  update %e = %8
   update %f = %e
+  update %e = %8
 })";
 
 TEST(Plan, UpdateTargets) {
@@ -245,7 +252,7 @@ TEST(Plan, UpdateTargets) {
   EXPECT_EQ(target(2), "");   // goes nowhere
   EXPECT_EQ(target(3), "c");  // c is not read at all
   EXPECT_EQ(target(6), "");   // d is read after it by way of a view
-  EXPECT_EQ(target(8), "");   // e is copied into f afterwards; and it is an output
+  EXPECT_EQ(target(8), "");   // e is copied into f afterwards
 }
 
 TEST(Plan, UpdateTargetNeedsElementForElement) {
@@ -372,12 +379,9 @@ TEST(Plan, TrainingGraphsComeCloseToTheBound) {
   for (unsigned seed = 0; seed < 3; ++seed)
     for (int layers : {18, 52}) {
       auto g = training_shape(layers, seed);
-      auto start = std::chrono::steady_clock::now();
       Plan plan = plan_memory(*g);
-      std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
       check_plan(*g, plan);
       double over = static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.lower_bound) - 1;
-      std::printf("%zu blocks: %.3f %% over, %.3f s\n", plan.blocks.size(), 100 * over, seconds.count());
       EXPECT_LE(over, 0.02);
     }
 }

@@ -1,7 +1,7 @@
 // From optimised graphs to a program: kernels, their schedules, the memory plan, code, weights.
 //
 //   Program program = lower(train, infer, {.target = find_target("host")});   // kernels, plans: inspectable
-//   program.code = emit(program, Emit::exe);                                 // bytes of the file
+//   std::string file = emit(program, Emit::exe);
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct KernelUse {
 };
 
 struct CompiledKernel {
-  loop::Kernel plain, scheduled;         // arguments named a0, a1, ...: identical nests share one function
+  loop::Kernel plain, scheduled;         // nodes whose plain kernels print alike share one
   loop::Schedule schedule;
   loop::Cost cost;
   int64_t code_bytes = 0;                // after emit
@@ -41,7 +41,7 @@ struct CompileOptions {
 
 // Where in a parameter block each persistent tensor lives.
 struct BlockLayout {
-  std::unordered_map<const Value*, int64_t> offset;  // of the training graph's values
+  std::unordered_map<const Value*, int64_t> offset;  // of the values of both graphs
   int64_t bytes = 0;
 };
 

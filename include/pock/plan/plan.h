@@ -45,6 +45,9 @@ std::string table(const Graph&, const Plan&);
 
 // The parameter, statistic or state into whose own memory this result may be written, because an `update` stores it
 // there and the old value's last reader is the result's own element-for-element node or earlier; else nullptr.
+// Any result of a node may have one, so a kernel computes all results of an element before it stores the first. Outputs
+// have none, nor results that another one takes over in place: their blocks stay in the arena, and the update copies.
+// Offsets are missing exactly for such results, and for views of what is no result and no input.
 const Value* update_target(const Graph&, const Value* result);
 
 }  // namespace pock

@@ -24,7 +24,7 @@ struct In {
 
   In between(double l, double h) const;
   In is(Numbers v) const;
-  In without_gradient() const;
+  In without_gradient() const;  // not checked: integers, or elements at a kink, NaN, infinite
   In spaced()
       const;  // a random order of numbers 0.05 apart: no two are close, so a maximum stays where it is
 

@@ -76,12 +76,14 @@ OP_CASE(reduce_max, in({2, 3}).is({1, 7, 3, -4, -5, -6}), attrs(over({1})), give
 OP_CASE(reduce_max, in({4, 5, 17}).spaced(), attrs(over({0, 2})));
 OP_CASE(reduce_max, in({4, 17}).spaced(), attrs(over({-1}, 1)));
 OP_CASE(equal, in({3}).is({1, 2, 3}), in({}).is({2}), gives({0, 1, 0}));
-OP_CASE(softmax, in({2, 3}).is({-kInf, -kInf, -kInf, -kInf, 5, 5}), gives({0, 0, 0, 0, 0.5, 0.5}));
+OP_CASE(softmax, in({2, 3}).is({-kInf, -kInf, -kInf, -kInf, 5, 5}).without_gradient(),
+        gives({0, 0, 0, 0, 0.5, 0.5}));
 OP_CASE(softmax, in({3, 10}).between(-5, 5), like(softmax));
 OP_CASE(softmax, in({2, 3, 33}), like(softmax));
 OP_CASE(softmax, in({2}).is({1000, 1001}), gives({1 / (1 + std::exp(1)), 1 / (1 + std::exp(-1))}));
 OP_CASE(log_softmax, in({3, 10}).between(-5, 5), like(log_softmax));
-OP_CASE(log_softmax, in({2, 2}).is({-kInf, -kInf, -kInf, 5}), gives({-kInf, -kInf, -kInf, 0}));
+OP_CASE(log_softmax, in({2, 2}).is({-kInf, -kInf, -kInf, 5}).without_gradient(),
+        gives({-kInf, -kInf, -kInf, 0}));
 
 }  // namespace
 }  // namespace pock::test

@@ -1,0 +1,335 @@
+// Whole programs: a training step compiled to an object file, loaded and run beside the interpreter.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "../../runtime/pock.h"
+#include "pock/codegen/compile.h"
+#include "pock/ops/evaluate.h"
+#include "pock/ops/op.h"
+#include "pock/passes/passes.h"
+
+namespace pock {
+namespace {
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "pock-test-XXXXXX").string();
+    path = mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path / name, std::ios::binary) << bytes;
+    return (path / name).string();
+  }
+  std::filesystem::path path;
+};
+
+std::vector<float> random_floats(int64_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<float> v(n);
+  for (float& x : v) x = std::uniform_real_distribution<float>(-1, 1)(random);
+  return v;
+}
+
+constexpr int64_t kBatch = 8, kFeatures = 20, kHidden = 12, kClasses = 5;
+
+// Two linear layers; the second one's bias is frozen.
+std::unique_ptr<Graph> model() {
+  auto g = std::make_unique<Graph>("net");
+  g->model_hash = "0123456789abcdef";
+  Value* x = g->add_input("x", {DType::f32, {kBatch, kFeatures}});
+  auto param = [&](const char* name, Dims dims, unsigned seed) {
+    const Type type{DType::f32, dims};
+    return g->add_param(name, type, make_data(random_floats(type.elements(), seed)));
+  };
+  Value* w1 = param("w1", {kFeatures, kHidden}, 1);
+  Value* b1 = param("b1", {kHidden}, 2);
+  Value* w2 = param("w2", {kHidden, kClasses}, 3);
+  Value* b2 = param("b2", {kClasses}, 4);
+  Builder b(*g);
+  Value* hidden = b.relu(b.add(b.matmul(x, w1), b1));
+  g->add_output(b.add(b.matmul(hidden, w2), b2), "scores");
+  return g;
+}
+
+struct Compiled {
+  std::unique_ptr<Graph> train, infer;
+  Program program;
+};
+
+Compiled compile(const std::string& optimizer, const std::function<void(CompileOptions&)>& change = {}) {
+  Compiled c;
+  PassOptions passes;
+  passes.loss = "cross-entropy";
+  passes.freeze = {"b2"};
+  passes.optimizer = parse_optimizer(optimizer);
+  c.train = model();
+  c.infer = model();
+  run_passes(*c.train, training_pipeline(), passes);
+  passes.inference = true;
+  run_passes(*c.infer, inference_pipeline(), passes);
+  CompileOptions options;
+  options.target = find_target("host");
+  options.optimizer = passes.optimizer;
+  options.loss_name = "cross-entropy";
+  options.model_name = "net.onnx";
+  if (change) change(options);
+  c.program = lower(*c.train, c.infer.get(), options);
+  return c;
+}
+
+// The step as a caller of the library would drive it.
+class Step {
+ public:
+  explicit Step(Program& program) {
+    const std::string object = folder_.write("step.o", emit(program, Emit::obj));
+    const std::string library = (folder_.path / "step.so").string();
+    const std::string command = "cc -shared -nostdlib -o " + library + " " + object;
+    if (std::system(command.c_str()) != 0) return;
+    handle_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle_) return;
+    table = static_cast<const struct pock_program*>(dlsym(handle_, "pock_program"));
+    arena_ =
+        std::vector<uint64_t>(table->arena_bytes / 8 + 8, ~uint64_t{0});  // NaN wherever nothing was stored
+    params_.resize(table->params_bytes / 8 + 8);
+    std::memcpy(params_.data(), table->weights, table->params_bytes);
+    state_.resize(table->state_bytes / 8 + 8);
+    scalars_.resize(table->scalars_count + 1);
+    memory = {at(arena_), at(params_), at(state_), table->weights, scalars_.data()};
+  }
+  ~Step() {
+    if (handle_) dlclose(handle_);
+  }
+
+  const struct pock_program* table = nullptr;
+  pock_buffers memory;
+  pock_threads threads = {in_two_pieces, nullptr};
+
+ private:
+  static char* at(std::vector<uint64_t>& v) { return reinterpret_cast<char*>(v.data()); }
+  static void in_two_pieces(void*, pock_kernel fn, void* const* args, int64_t n) {
+    fn(args, 0, n / 2);
+    fn(args, n / 2, n);
+  }
+  Folder folder_;
+  void* handle_ = nullptr;
+  std::vector<uint64_t> arena_, params_, state_;
+  std::vector<float> scalars_;
+};
+
+std::vector<int32_t> labels(unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<int32_t> v(kBatch);
+  for (int32_t& x : v) x = static_cast<int32_t>(random() % kClasses);
+  return v;
+}
+
+void expect_training_like_interpreter(Compiled c) {
+  Step step(c.program);
+  ASSERT_TRUE(step.table);
+  Memory m = initial_memory(*c.train);
+  std::vector<double> hypers;
+  for (uint32_t i = 0; i < step.table->hyper_count; ++i) hypers.push_back(step.table->hypers[i].value);
+  for (int s = 1; s <= 3; ++s) {
+    const std::vector<float> x = random_floats(kBatch * kFeatures, 100 + s);
+    const std::vector<int32_t> y = labels(s);
+    std::memcpy(step.memory.arena + step.table->inputs[0].offset, x.data(), x.size() * 4);
+    std::memcpy(step.memory.arena + step.table->inputs[1].offset, y.data(), y.size() * 4);
+    m.set(c.train->find("x"), make_data(x));
+    m.set(c.train->find("labels"), make_data(y.data(), y.size() * 4));
+    step.table->scalars(hypers.data(), s, step.memory.scalars);
+    for (size_t i = 0; i < c.train->scalars().size(); ++i)
+      m.set(c.train->scalars()[i], make_data({step.memory.scalars[i]}));
+    evaluate(*c.train, m);
+    step.table->forward(&step.memory, &step.threads);
+    float loss;
+    std::memcpy(&loss, step.memory.arena + step.table->loss_offset, 4);
+    EXPECT_EQ(loss, static_cast<float>(m.read(c.train->outputs()[0])[0]));
+    step.table->update(&step.memory, &step.threads);
+    for (uint32_t i = 0; i < step.table->tensor_count; ++i) {
+      const pock_tensor& t = step.table->tensors[i];
+      const std::string name = t.slot ? std::string(t.name) + "." + t.slot : t.name;
+      const Value* v = c.train->find(name);
+      ASSERT_TRUE(v) << name;
+      const char* block = t.role == POCK_OPTIMIZER ? step.memory.state
+                          : t.role == POCK_FROZEN  ? step.memory.weights
+                                                   : step.memory.params;
+      ASSERT_EQ(std::memcmp(block + t.offset, m.raw(v)->data(), t.bytes), 0) << name << " after step " << s;
+    }
+  }
+}
+
+TEST(Program, TrainsLikeTheInterpreter) {
+  for (const char* optimizer : {"sgd:lr=0.1", "sgd:lr=0.1,momentum=0.9", "adam:lr=0.01"}) {
+    SCOPED_TRACE(optimizer);
+    expect_training_like_interpreter(compile(optimizer));
+  }
+}
+
+TEST(Program, SwitchesKeepEveryBit) {
+  expect_training_like_interpreter(compile("adam", [](CompileOptions& o) { o.schedule = false; }));
+  expect_training_like_interpreter(compile("adam", [](CompileOptions& o) { o.share_kernels = false; }));
+  expect_training_like_interpreter(
+      compile("adam", [](CompileOptions& o) { o.plan.updates_in_place = false; }));
+}
+
+TEST(Program, NodesThatComputeAlikeShareAKernel) {
+  const Compiled shared = compile("adam");
+  const Compiled own = compile("adam", [](CompileOptions& o) { o.share_kernels = false; });
+  const size_t uses = own.program.train_uses.size() + own.program.infer_uses.size();
+  EXPECT_EQ(own.program.kernels.size(), uses);
+  EXPECT_LT(shared.program.kernels.size(), uses);
+}
+
+TEST(Program, WeightsBeyondReach) {
+  Graph g("huge");
+  Value* w = g.add_param("w", {DType::f32, {600, 1000, 1000}}, nullptr);
+  Builder b(g);
+  g.add_output(b.reduce_sum(w, {0, 1, 2}));
+  CompileOptions options;
+  options.target = find_target("host");
+  try {
+    lower(g, nullptr, options);
+    FAIL() << "took 2.4 GB of weights";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("2400000000 bytes"), std::string::npos) << e.what();
+  }
+}
+
+TEST(Program, Infers) {
+  Compiled c = compile("sgd");
+  Step step(c.program);
+  ASSERT_TRUE(step.table);
+  const std::vector<float> x = random_floats(kBatch * kFeatures, 9);
+  const std::vector<int32_t> y = labels(9);
+  std::memcpy(step.memory.arena + step.table->inputs[0].infer_offset, x.data(), x.size() * 4);
+  std::memcpy(step.memory.arena + step.table->inputs[1].infer_offset, y.data(), y.size() * 4);
+  Memory m = initial_memory(*c.infer);
+  m.set(c.infer->find("x"), make_data(x));
+  m.set(c.infer->find("labels"), make_data(y.data(), y.size() * 4));
+  evaluate(*c.infer, m);
+  step.table->infer(&step.memory, &step.threads);
+  EXPECT_EQ(std::memcmp(step.memory.arena + step.table->predictions_offset,
+                        m.raw(c.infer->outputs()[0])->data(), kBatch * kClasses * 4),
+            0);
+  EXPECT_EQ(std::memcmp(step.memory.arena + step.table->sample_loss_offset,
+                        m.raw(c.infer->outputs()[1])->data(), kBatch * 4),
+            0);
+}
+
+TEST(Program, Tables) {
+  Compiled c = compile("sgd:lr=0.25");
+  Step step(c.program);
+  ASSERT_TRUE(step.table);
+  const struct pock_program& t = *step.table;
+  EXPECT_STREQ(t.model, "net.onnx");
+  EXPECT_STREQ(t.model_hash, "0123456789abcdef");
+  EXPECT_STREQ(t.optimizer, "sgd");
+  EXPECT_EQ(t.batch, kBatch);
+  EXPECT_EQ(t.threads, 4u);
+  EXPECT_TRUE(t.accuracy);
+  EXPECT_EQ(t.predictions_count, static_cast<uint64_t>(kClasses));
+  ASSERT_EQ(t.input_count, 2u);
+  EXPECT_STREQ(t.inputs[0].name, "x");
+  EXPECT_EQ(t.inputs[0].feed, POCK_DATA);
+  EXPECT_EQ(t.inputs[0].classes, 0);
+  EXPECT_STREQ(t.inputs[1].name, "scores");
+  EXPECT_EQ(t.inputs[1].feed, POCK_LABELS);
+  EXPECT_EQ(t.inputs[1].classes, kClasses);
+  ASSERT_EQ(t.tensor_count, 4u);
+  EXPECT_STREQ(t.tensors[3].name, "b2");
+  EXPECT_EQ(t.tensors[3].role, POCK_FROZEN);
+  EXPECT_EQ(t.tensors[1].dims[0], kHidden);
+  EXPECT_EQ(std::memcmp(t.weights + t.tensors[0].offset, random_floats(kFeatures * kHidden, 1).data(),
+                        kFeatures * kHidden * 4),
+            0);
+  ASSERT_GE(t.hyper_count, 1u);
+  EXPECT_STREQ(t.hypers[0].name, "lr");
+  EXPECT_EQ(t.hypers[0].value, 0.25);
+  EXPECT_TRUE(t.cpu_needs & POCK_CPU_AVX2);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(t.weights) % 4096, 0u);
+}
+
+TEST(Program, DenormalWeightsBecomeZero) {
+  Compiled c;
+  c.train = std::make_unique<Graph>("g");
+  Value* x = c.train->add_input("x", {DType::f32, {2}});
+  Value* w = c.train->add_param("w", {DType::f32, {2}}, make_data({-1e-40f, 1e-37f}));
+  Builder b(*c.train);
+  c.train->add_output(b.reduce_sum(b.mul(x, w), {0}));
+  CompileOptions options;
+  options.target = find_target("host");
+  c.program = lower(*c.train, nullptr, options);
+  Step step(c.program);
+  ASSERT_TRUE(step.table);
+  const float expected[] = {-0.0f, 1e-37f};
+  EXPECT_EQ(std::memcmp(step.table->weights, expected, 8), 0);
+}
+
+TEST(Program, SameBytesEveryTime) {
+  for (Emit what : {Emit::exe, Emit::obj, Emit::llvm_ir, Emit::assembly}) {
+    Compiled a = compile("adam"), b = compile("adam");
+    const std::string once = emit(a.program, what), again = emit(b.program, what);
+    EXPECT_FALSE(once.empty());
+    EXPECT_TRUE(once == again) << static_cast<int>(what);
+  }
+}
+
+TEST(Program, RunsAsProcess) {
+  Folder folder;
+  Compiled c = compile("sgd:lr=0.1");
+  const std::string exe = folder.write("trainer", emit(c.program, Emit::exe));
+  std::filesystem::permissions(exe, std::filesystem::perms::owner_all);
+  auto npy = [](const char* type, const std::string& shape, const void* data, size_t bytes) {
+    std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", type, shape);
+    header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 11, ' ');
+    header += '\n';
+    std::string file("\x93NUMPY\x01\x00", 8);
+    file += static_cast<char>(header.size() & 255);
+    file += static_cast<char>(header.size() >> 8);
+    return file + header + std::string(static_cast<const char*>(data), bytes);
+  };
+  const std::vector<float> x = random_floats(3 * kBatch * kFeatures, 5);
+  std::vector<int32_t> y;
+  for (int64_t i = 0; i < 3 * kBatch; ++i) y.push_back(x[i * kFeatures] > 0 ? 1 : 3);
+  const std::string data = folder.write("x.npy", npy("<f4", "(24, 20)", x.data(), x.size() * 4));
+  const std::string ids = folder.write("y.npy", npy("<i4", "(24,)", y.data(), y.size() * 4));
+  const std::string log = (folder.path / "log").string();
+  const std::string command = exe + " train --data " + data + " --labels " + ids +
+                              " --epochs 40 --threads 2 --log json >" + log + " 2>&1";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  std::string text, line, last;
+  for (std::ifstream in(log); std::getline(in, line); text += line + "\n") {
+    if (line.find("\"loss\":") != std::string::npos) last = line;
+  }
+  const size_t at = last.rfind("\"loss\":");
+  ASSERT_NE(at, std::string::npos) << text;
+  EXPECT_LT(std::atof(last.c_str() + at + 7), 0.5) << text;
+}
+
+TEST(Target, RefusesWhatCannotRunKernels) {
+  auto message = [](const std::string& name, const std::string& cpu) {
+    try {
+      find_target(name, cpu);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(message("host", "nehalem").find("lacks AVX2"), std::string::npos);
+  EXPECT_NE(message("host", "x86-64").find("lacks AVX2"), std::string::npos);
+  EXPECT_NE(message("host", "znver99").find("znver4"), std::string::npos);  // lists what there is
+  EXPECT_NE(message("toaster", "").find("host, x86-64"), std::string::npos);
+  EXPECT_EQ(find_target("x86-64").vector_bits, 256);
+  EXPECT_EQ(find_target("x86-64", "x86-64-v4").vector_bits, 512);
+}
+
+}  // namespace
+}  // namespace pock

@@ -1,0 +1,123 @@
+// Kernels written as a schedule leaves them: every way in which vectors, registers and phases are emitted.
+#include <gtest/gtest.h>
+
+#include "compare.h"
+
+namespace pock {
+namespace {
+
+void expect_text_same(const std::string& text, int integers = 4) {
+  const loop::Kernel k = loop::parse_kernel(text);
+  for (const Target& t : test_targets()) expect_same(k, t, Fill::ordinary, integers);
+}
+
+TEST(Scheduled, TileInRegisters) {
+  expect_text_same(R"(kernel @tile(in a: f32[12,9], in b: f32[9,32], out y: f32[12,32]) {
+  each i.o in 0..3 parallel {
+    each j.o in 0..2 {
+      reg acc: f32[4,16]
+      each i.i in 0..4 unroll {
+        each j.i in 0..16 vector {
+          acc[i.i,j.i] = 0.0
+        }
+      }
+      for k in 0..9 {
+        each i.i in 0..4 unroll {
+          each j.i in 0..16 vector {
+            acc[i.i,j.i] = fma(a[i.o * 4 + i.i,k], b[k,j.o * 16 + j.i], acc[i.i,j.i])
+          }
+        }
+      }
+      each i.i in 0..4 unroll {
+        each j.i in 0..16 vector {
+          y[i.o * 4 + i.i,j.o * 16 + j.i] = acc[i.i,j.i]
+        }
+      }
+    }
+  }
+}
+)");
+}
+
+TEST(Scheduled, RegistersOfAVectorLoop) {
+  expect_text_same(R"(kernel @own(in a: f32[9,16], in b: f32[9], out y: f32[16,2]) {
+  each j in 0..16 vector {
+    reg acc: f32
+    reg pair: f32[2]
+    acc = 0.0
+    for k in 0..9 {
+      acc = fma(a[k,j], b[k], acc)
+    }
+    pair[0] = acc
+    pair[1] = -acc
+    y[j,0] = pair[1]
+    y[j,1] = pair[0]
+  }
+}
+)");
+}
+
+TEST(Scheduled, UnevenVectors) {
+  expect_text_same(R"(kernel @uneven(in a: f32[3,5], in t: f64[5], out y: f32[3,5], out z: f64[5]) {
+  each i in 0..3 parallel {
+    each j in 0..5 vector {
+      y[i,j] = max(a[i,j], a[i,4 - j]) + f32(j)
+    }
+  }
+  each j in 0..5 vector {
+    z[j] = t[j] * f64(a[0,j])
+  }
+}
+)");
+}
+
+TEST(Scheduled, GatheredLanes) {
+  expect_text_same(R"(kernel @lanes(in ids: i32[16], in a: f32[7,3], out y: f32[16], out n: i32[16]) {
+  each j in 0..16 vector {
+    y[j] = a[i64(ids[j]),1] + a[mod(j, 7),2] + a[floordiv(j, 5),0]
+    n[j] = ids[15 - j] * 3
+  }
+}
+)",
+                   7);
+}
+
+TEST(Scheduled, WorkspaceAndPhases) {
+  const loop::Kernel plain = loop::parse_kernel(R"(kernel @packed(in a: f32[6,4], out y: f32[4,6]) {
+  each i in 0..4 {
+    each j in 0..6 {
+      y[i,j] = a[j,i] * 2.0
+    }
+  }
+}
+)");
+  const loop::Kernel packed =
+      loop::parse_kernel(R"(kernel @packed(in a: f32[6,4], out y: f32[4,6], workspace p: f32[4,6]) {
+  each j in 0..6 parallel {
+    each i in 0..4 unroll {
+      p[i,j] = a[j,i]
+    }
+  }
+  each i in 0..4 parallel {
+    each j in 0..6 vector {
+      y[i,j] = p[i,j] * 2.0
+    }
+  }
+}
+)");
+  for (const Target& t : test_targets()) expect_same(plain, packed, t);
+}
+
+TEST(Scheduled, StepsAndClippedBounds) {
+  expect_text_same(R"(kernel @steps(in a: f32[37], inout y: f32[37]) {
+  each i in 3..37 step 5 parallel {
+    for k in max(0, i - 30)..min(3, 37 - i) {
+      y[i + k] = y[i + k] + a[i]
+    }
+  }
+}
+)");
+}
+
+}  // namespace
+}  // namespace pock

@@ -1,0 +1,360 @@
+// Spellings of operators, tensors and shapes that the files of tests/import do not have.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "model.h"
+#include "onnx/ops.h"
+
+namespace pock {
+namespace {
+using onnx::TensorProto;
+using test::Model;
+using test::run;
+using testing::internal::CaptureStderr;
+using testing::internal::GetCapturedStderr;
+using Numbers = std::vector<double>;
+using Ints = std::vector<int64_t>;
+
+Numbers ramp(int n) {
+  Numbers x(n);
+  for (int i = 0; i < n; ++i) x[i] = i;
+  return x;
+}
+
+void expect_has(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text << "\nlacks: " << part;
+}
+
+Model conv(const test::Strings& in, const std::vector<std::pair<std::string, test::Attribute>>& attributes,
+           Dims x, Dims w) {
+  Model m;
+  int64_t n = 1;
+  for (int64_t d : w) n *= d;
+  m.input("x", x).floats("w", w, std::vector<float>(n, 1)).node("Conv", in, {"y"}, attributes).output("y");
+  return m;
+}
+
+TEST(Conv, AutoPad) {
+  auto padded = [](const char* how) {
+    return run(*conv({"x", "w"}, {{"auto_pad", std::string(how)}, {"strides", Ints{2, 2}}}, {1, 1, 4, 4},
+                     {1, 1, 3, 3})
+                    .import(),
+               Numbers(16, 1));
+  };
+  EXPECT_EQ(padded("SAME_UPPER"), (Numbers{9, 6, 6, 4}));
+  EXPECT_EQ(padded("SAME_LOWER"), (Numbers{4, 6, 6, 9}));
+  EXPECT_EQ(padded("VALID"), (Numbers{9}));
+}
+
+TEST(Conv, OneSpatialAxisWithUnevenPads) {
+  Model m = conv({"x", "w", "b"}, {{"pads", Ints{1, 0}}, {"dilations", Ints{2}}, {"group", int64_t{2}}},
+                 {1, 2, 4}, {2, 1, 2});
+  m.floats("b", {2}, {10, 20});
+  EXPECT_EQ(run(*m.import(), ramp(8)), (Numbers{11, 12, 14, 25, 30, 32}));
+  EXPECT_EQ(m.import()->outputs()[0]->type.dims, (Dims{1, 2, 3}));
+}
+
+TEST(Conv, Refusals) {
+  expect_has(conv({"x", "w"}, {}, {1, 1, 4, 4, 4}, {1, 1, 2, 2, 2}).problem(), "over 3 spatial axes");
+  expect_has(conv({"x", "w"}, {{"kernel_shape", Ints{2, 2}}}, {1, 1, 4, 4}, {1, 1, 3, 3}).problem(),
+             "'kernel_shape' is [2,2]");
+  expect_has(conv({"x", "w"}, {{"sparkle", int64_t{1}}}, {1, 1, 4, 4}, {1, 1, 3, 3}).problem(),
+             "'sparkle' is not supported");
+}
+
+TEST(Pool, OneSpatialAxis) {
+  Model m;
+  m.input("x", {1, 1, 6}).output("y");
+  m.node("MaxPool", {"x"}, {"y", "unread"},
+         {{"kernel_shape", Ints{2}}, {"dilations", Ints{2}}, {"strides", Ints{3}}});
+  EXPECT_EQ(run(*m.import(), ramp(6)), (Numbers{2, 5}));
+  m.output("unread");
+  expect_has(m.problem(), "output 1 ('unread') is not supported");
+}
+
+TEST(Pool, AverageCountsPaddingOnRequest) {
+  auto average = [](int64_t count) {
+    Model m;
+    m.input("x", {1, 1, 1, 4}).output("y");
+    m.node("AveragePool", {"x"}, {"y"},
+           {{"kernel_shape", Ints{1, 2}},
+            {"strides", Ints{1, 2}},
+            {"pads", Ints{0, 1, 0, 1}},
+            {"count_include_pad", count}});
+    return run(*m.import(), {2, 4, 6, 8});
+  };
+  EXPECT_EQ(average(0), (Numbers{2, 5, 8}));
+  EXPECT_EQ(average(1), (Numbers{1, 5, 4}));
+}
+
+TEST(Reduce, AxesByVersion) {
+  Model old(13);
+  old.input("x", {2, 3})
+      .node("ReduceMean", {"x"}, {"y"}, {{"axes", Ints{-1}}, {"keepdims", int64_t{0}}})
+      .output("y");
+  EXPECT_EQ(run(*old.import(), ramp(6)), (Numbers{1, 4}));
+  old.proto.mutable_opset_import(0)->set_version(18);
+  expect_has(old.problem(), "attribute 'axes' is not supported");
+
+  Model now(18);
+  now.input("x", {2, 3}).ints("axes", {0}).node("ReduceMean", {"x", "axes"}, {"y"}).output("y");
+  EXPECT_EQ(run(*now.import(), ramp(6)), (Numbers{1.5, 2.5, 3.5}));
+  EXPECT_EQ(now.import()->outputs()[0]->type.dims, (Dims{1, 3}));
+  now.proto.mutable_opset_import(0)->set_version(13);
+  expect_has(now.problem(), "input 1 ('axes') is one too many");
+}
+
+TEST(Reduce, WithoutAxes) {
+  Model all(13), none(13);
+  all.input("x", {2, 3}).node("ReduceSum", {"x"}, {"y"}).output("y");
+  EXPECT_EQ(run(*all.import(), ramp(6)), (Numbers{15}));
+  none.input("x", {2, 3}).node("ReduceSum", {"x"}, {"y"}, {{"noop_with_empty_axes", int64_t{1}}}).output("y");
+  EXPECT_EQ(run(*none.import(), ramp(6)), ramp(6));
+}
+
+TEST(Shapes, SliceGatherConcat) {
+  Model m;
+  m.input("x", {2, 4}).ints("from", {1}).ints("to", {std::numeric_limits<int64_t>::max()}).ints("axis", {-1});
+  m.ints("last", {-1}, true);
+  m.node("Slice", {"x", "from", "to", "axis"}, {"s"});
+  m.node("Gather", {"s", "last"}, {"g"}, {{"axis", int64_t{1}}});
+  m.node("Unsqueeze", {"g", "axis"}, {"u"});
+  m.node("Concat", {"u", "s"}, {"y"}, {{"axis", int64_t{-1}}}).output("y");
+  EXPECT_EQ(run(*m.import(), ramp(8)), (Numbers{3, 1, 2, 3, 7, 5, 6, 7}));
+}
+
+// What exporters write for x.reshape(n * h, -1): all of it is gone after the import.
+TEST(Shapes, Folding) {
+  Model m;
+  m.input("x", {2, 3, 4})
+      .ints("zero", {0}, true)
+      .ints("begin", {1})
+      .ints("end", {2})
+      .ints("minus", {-1})
+      .ints("two", {2});
+  m.node("Shape", {"x"}, {"shape"});
+  m.node("Gather", {"shape", "zero"}, {"n"});
+  m.node("Slice", {"shape", "begin", "end"}, {"h"});
+  m.node("Mul", {"n", "h"}, {"rows"});
+  m.node("Add", {"rows", "two"}, {"more"});
+  m.node("Sub", {"more", "two"}, {"less"});
+  m.node("Mul", {"less", "two"}, {"twice"});
+  m.node("Div", {"twice", "two"}, {"once"});
+  m.node("Cast", {"once"}, {"cast"}, {{"to", int64_t{TensorProto::INT64}}});
+  m.node("Concat", {"cast", "minus"}, {"target"}, {{"axis", int64_t{0}}});
+  m.node("Reshape", {"x", "target"}, {"y"}).output("y");
+  auto g = m.import();
+  EXPECT_EQ(g->outputs()[0]->type.dims, (Dims{6, 4}));
+  EXPECT_EQ(g->node_count(), 1u);
+  EXPECT_TRUE(g->params().empty());
+}
+
+TEST(Shapes, FoldingRefusesWhatHasNoResult) {
+  Model m;
+  m.input("x", {2})
+      .ints("a", {std::numeric_limits<int64_t>::min()})
+      .ints("b", {-1})
+      .node("Div", {"a", "b"}, {"t"});
+  m.node("Reshape", {"x", "t"}, {"y"}).output("y");
+  expect_has(m.problem(), "has no int64 result");
+}
+
+TEST(Elementwise, ManyInputs) {
+  Model m;
+  m.input("x", {3}).floats("a", {3}, {1, 1, 1}).floats("b", {1}, {5});
+  m.node("Max", {"x", "a"}, {"m"}).node("Sum", {"m", "a", "b"}, {"s"}).node("Min", {"s", "b", "x"}, {"n"});
+  m.node("Sub", {"s", "n"}, {"y"}).output("y");
+  EXPECT_EQ(run(*m.import(), {0, 1, 2}), (Numbers{7, 6, 6}));
+}
+
+TEST(Parameters, OnceEachAndScalarsAreConstants) {
+  Model m;
+  m.input("x", {3}).floats("w", {3}, {1, 2, 3}).floats("half", {}, {0.5f}).floats("unused", {3}, {0, 0, 0});
+  m.node("Mul", {"x", "w"}, {"a"})
+      .node("Add", {"a", "w"}, {"b"})
+      .node("Mul", {"b", "half"}, {"y"})
+      .output("y");
+  auto g = m.import();
+  ASSERT_EQ(g->params().size(), 1u);
+  EXPECT_EQ(g->params()[0]->name, "w");
+  EXPECT_EQ(g->params()[0]->users.size(), 2u);
+  EXPECT_EQ(run(*g, {1, 1, 1}), (Numbers{1, 2, 3}));
+}
+
+TEST(Parameters, StatisticsAreEachNodesOwn) {
+  Model m(15);
+  m.input("x", {2, 2})
+      .floats("s", {2}, {1, 1})
+      .floats("b", {2}, {0, 0})
+      .floats("m", {2}, {0, 0})
+      .floats("v", {2}, {1, 1});
+  m.node("BatchNormalization", {"x", "s", "b", "m", "v"}, {"a"});
+  m.node("BatchNormalization", {"a", "s", "b", "m", "v"}, {"y", "unread"}, {{"training_mode", int64_t{1}}})
+      .output("y");
+  CaptureStderr();
+  auto g = m.import();
+  expect_has(GetCapturedStderr(), "2 running statistics share an initializer");
+  std::vector<std::string> names;
+  for (Value* p : g->params()) names.push_back(std::string(to_string(p->kind)) + " " + p->name);
+  EXPECT_EQ(names, (std::vector<std::string>{"param s", "param b", "statistic m", "statistic v",
+                                             "statistic m:2", "statistic v:2"}));
+  EXPECT_EQ(g->nodes()[0]->number("momentum"), 0.9);
+  EXPECT_EQ(g->nodes()[0]->number("epsilon"), 1e-5);
+}
+
+TEST(Tensors, OtherFloatTypes) {
+  struct Case {
+    int type;
+    std::string raw;
+  };
+  for (const Case& c :
+       {Case{TensorProto::FLOAT16, std::string("\0\x3c\0\xc0\1\0", 6)},            // 1, -2, 2^-24
+        Case{TensorProto::BFLOAT16, std::string("\x80\x3f\0\xc0\x80\x33", 6)}}) {  // 1, -2, 2^-24
+    Model m;
+    m.tensor("w", {3}, c.type).set_raw_data(c.raw);
+    m.input("x", {3}).node("Mul", {"x", "w"}, {"y"}).output("y");
+    CaptureStderr();
+    auto g = m.import();
+    expect_has(GetCapturedStderr(), "'w' is " + onnx_frontend::type_name(c.type));
+    EXPECT_EQ(run(*g, {1, 1, 1}), (Numbers{1, -2, std::ldexp(1, -24)}));
+  }
+  Model m;
+  auto& t = m.tensor("w", {2}, TensorProto::DOUBLE);
+  t.add_double_data(0.1);
+  t.add_double_data(1e-40);  // a denormal of f32 is zero
+  m.input("x", {2}).node("Mul", {"x", "w"}, {"y"}).output("y");
+  CaptureStderr();
+  EXPECT_EQ(run(*m.import(), {1, 1}), (Numbers{0.1f, 0}));
+  GetCapturedStderr();
+}
+
+TEST(Tensors, ExternalData) {
+  Model m;
+  auto& t = m.tensor("w", {2}, TensorProto::FLOAT);
+  t.set_data_location(TensorProto::EXTERNAL);
+  for (auto [key, value] : {std::pair("location", "w.bin"), {"offset", "4"}, {"length", "8"}}) {
+    auto* entry = t.add_external_data();
+    entry->set_key(key);
+    entry->set_value(value);
+  }
+  m.input("x", {2}).node("Mul", {"x", "w"}, {"y"}).output("y");
+  test::Folder folder;
+  std::string path = folder.write("m.onnx", m.proto.SerializeAsString());
+  auto bytes = [](std::vector<float> v) {
+    return std::string(reinterpret_cast<const char*>(v.data()), 4 * v.size());
+  };
+  folder.write("w.bin", bytes({9, 2, 3}));
+  auto g = import_onnx(path, {});
+  EXPECT_EQ(run(*g, {1, 1}), (Numbers{2, 3}));
+  EXPECT_EQ(g->model_file, "m.onnx");
+  EXPECT_EQ(g->model_hash.size(), 16u);
+  folder.write("w.bin", bytes({8, 2, 3}));
+  EXPECT_EQ(import_onnx(path, {})->model_hash, g->model_hash) << "bytes outside the tensor do not count";
+  folder.write("w.bin", bytes({9, 2, 4}));
+  EXPECT_NE(import_onnx(path, {})->model_hash, g->model_hash);
+
+  test::Folder outside;
+  outside.write("w.bin", bytes({9, 2, 3}));
+  std::filesystem::remove(folder.path / "w.bin");
+  std::filesystem::create_symlink(outside.path / "w.bin", folder.path / "w.bin");
+  EXPECT_THROW(import_onnx(path, {}), Error);
+}
+
+TEST(Dimensions, BindByName) {
+  Model m;
+  m.input("x", {-1, 3, -2}).node("Relu", {"x"}, {"y"}).output("y");
+  expect_has(m.problem(), "has shape [N,3,?], whose sizes must be fixed: give --batch SIZE --dim x:2=SIZE");
+  EXPECT_EQ(m.import({.batch = 2, .dims = {{"x:2", 5}}})->inputs()[0]->type.dims, (Dims{2, 3, 5}));
+  EXPECT_EQ(m.import({.dims = {{"N", 2}, {"x:2", 5}}})->inputs()[0]->type.dims, (Dims{2, 3, 5}));
+  expect_has(m.problem({.batch = 4, .dims = {{"N", 2}, {"x:2", 5}}}), "--batch 4 and --dim N=2 disagree");
+  expect_has(m.problem({.batch = 4, .dims = {{"Q", 2}, {"x:2", 5}}}),
+             "no input has a symbolic axis of this name; there are N, x:2");
+  expect_has(m.problem({.batch = 0, .dims = {{"x:2", 5}}}), "--batch 0");
+}
+
+TEST(Dimensions, FixedBatchIsReplaced) {
+  Model m;
+  m.input("x", {1, 2, 2})
+      .node("Flatten", {"x"}, {"f"})
+      .floats("w", {4, 1}, {1, 1, 1, 1})
+      .node("MatMul", {"f", "w"}, {"y"});
+  Model::value_info(m.proto.mutable_graph()->add_output(), "y", {1, 1}, TensorProto::FLOAT);
+  EXPECT_EQ(run(*m.import({.batch = 2}), ramp(8)), (Numbers{6, 22}));
+  EXPECT_EQ(run(*m.import(), ramp(4)), (Numbers{6}));
+  // Rows that mix samples cannot go unnoticed: the output keeps its batch of 1.
+  Model mixed;
+  mixed.input("x", {1, 2}).ints("axes", {0}).node("ReduceSum", {"x", "axes"}, {"y"});
+  Model::value_info(mixed.proto.mutable_graph()->add_output(), "y", {1, 2}, TensorProto::FLOAT);
+  expect_has(mixed.problem({.batch = 2}), "comes out as f32[1,2] with a batch of 2 instead of 1");
+}
+
+TEST(Files, WhatTheyCannotHave) {
+  Model f;
+  f.input("x", {2}).node("Mine", {"x"}, {"y"}).output("y");
+  f.proto.mutable_graph()->mutable_node(0)->set_domain("local");
+  auto* function = f.proto.add_functions();
+  function->set_name("Mine");
+  function->set_domain("local");
+  expect_has(f.problem(), "calls a function that the model defines itself");
+
+  Model s;
+  s.input("x", {2}).node("Mul", {"x", "w"}, {"y"}).output("y");
+  s.proto.mutable_graph()->add_sparse_initializer()->mutable_values()->set_name("w");
+  EXPECT_EQ(s.problem(), "m.onnx: initializer 'w': is stored as a sparse tensor, which is not supported");
+
+  test::Folder folder;
+  EXPECT_THROW(import_onnx(folder.path.string(), {}), Error);
+  EXPECT_THROW(import_onnx((folder.path / "nothing.onnx").string(), {}), Error);
+}
+
+TEST(Files, EveryProblemInOneReport) {
+  Model m;
+  m.input("x", {2, 3}).floats("w", {4, 3}, std::vector<float>(12)).floats("bad", {2}, {1});
+  m.node("MatMul", {"x", "w"}, {"a"})
+      .node("Relu", {"a"}, {"b"})
+      .node("Sparkle", {"x"}, {"c"})
+      .node("Add", {"b", "bad"}, {"d"});
+  m.node("Mul", {"x", "bad"}, {"e"}).node("Neg", {"e"}, {"y"}).output("y");
+  std::string text = m.problem();
+  expect_has(text, "node 'a' (MatMul)");
+  expect_has(text, "operator Sparkle is not supported");
+  expect_has(text, "initializer 'bad': is float[2], which has 2 elements, but the file holds 1");
+  for (const char* silent : {"node 'b'", "node 'd'", "node 'y'"})
+    EXPECT_EQ(text.find(silent), std::string::npos) << text;
+}
+
+TEST(Opsets, OldNewAndOverridden) {
+  Model m(6);
+  m.input("x", {2}).node("Relu", {"x"}, {"y"}).output("y");
+  expect_has(m.problem(), "opset 6, which is too old");
+  m.proto.mutable_opset_import(0)->set_version(24);
+  expect_has(m.problem(), "opset 24; pock knows the opsets 7 to 23");
+  EXPECT_EQ(m.import({.opset = 23})->node_count(), 1u);
+}
+
+TEST(Opsets, ANewerVersionThatIsNotKnownIsRefused) {
+  onnx_frontend::OpRow row{"Thing", {1, 11}, nullptr, "", {13, 18}};
+  EXPECT_EQ(onnx_frontend::version_for(row, 7, {}), 1);
+  EXPECT_EQ(onnx_frontend::version_for(row, 12, {}), 11);
+  try {
+    onnx_frontend::version_for(row, 17, {});
+    FAIL();
+  } catch (const Error& e) {
+    expect_has(e.what(),
+               "opset 17 has version 13 of Thing, which pock does not know; it knows the versions [1,11]");
+  }
+}
+
+TEST(Opsets, RowsAreSorted) {
+  std::vector<std::string> names = onnx_frontend::known_operators();
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  for (const std::string& name : names) {
+    const auto& since = onnx_frontend::find_row(name)->since;
+    EXPECT_TRUE(std::is_sorted(since.begin(), since.end())) << name;
+    EXPECT_LE(since.back(), onnx_frontend::kNewestOpset) << name;
+  }
+}
+
+}  // namespace
+}  // namespace pock
