@@ -70,5 +70,55 @@ TEST(Schedule, Contractions) {
       "vectorize(x.m.i) sink(x.m.r0.i) vectorize(x.m.r0.i) fuse(n,o.o) parallel(n)");
 }
 
+TEST(Schedule, WithoutInnerLoops) {
+  auto add = [](const char* shape, const char* more, const char* store) {
+    return fmt::format(
+        "kernel @k(in x: f32[{0}], out y: f32[{0}]{1}) {{ each i in 0..300 {{ each j in 0..1000 {{ {2} }} }} "
+        "}}",
+        shape, more, store);
+  };
+  EXPECT_EQ(chosen(add("300,1000", "", "y[i,j] = x[i,j] + 1")), "split(j,8,j.r0) vectorize(j.i) parallel(i)");
+  // Lanes far apart: left alone.
+  EXPECT_EQ(chosen(add("1000,300", "", "y[j,i] = x[j,i] + 1")), "parallel(i)");
+  EXPECT_EQ(chosen("kernel @k(in x: f32[9], out y: f32[9]) { each i in 0..9 { y[i] = x[i] } }"),
+            "split(i,8,i.r0) vectorize(i.i)");
+}
+
+// A byte of a mask belongs to one thread.
+TEST(Schedule, ThreadsShareNoByteOfAMask) {
+  EXPECT_EQ(
+      chosen("kernel @k(in x: f32[100000], out m: mask[100000]) { each i in 0..100000 { m[i] = x[i] < 0 } }"),
+      "split(i,8,i.r0) vectorize(i.i) parallel(i.o)");
+  EXPECT_EQ(chosen("kernel @k(in x: f32[100000,2], out m: mask[100000]) { each i in 0..100000 { m[i] = "
+                   "x[i,0] < 0 } }"),
+            "");
+}
+
+TEST(Schedule, Reductions) {
+  EXPECT_EQ(chosen(R"(kernel @rows(in x: f32[512,640], out y: f32[512,640]) { each r in 0..512 {
+      reg sum: f32[16]
+      each lane in 0..16 { sum[lane] = 0 }
+      for block in 0..40 { each lane in 0..16 { sum[lane] = sum[lane] + x[r,block * 16 + lane] } }
+      each lane in 0..8 { sum[lane] = sum[lane] + sum[lane + 8] }
+      each c in 0..640 { y[r,c] = x[r,c] / sum[0] }
+    } })"),
+            "split(c,8,c.r0) vectorize(c.i) vectorize(lane) parallel(r)");
+  // Down the columns: neighbours. Of channels: apart, so several sums at once.
+  EXPECT_EQ(chosen(R"(kernel @k(in x: f32[512,640], out y: f32[640]) { each c in 0..640 {
+      reg sum: f32
+      sum = 0
+      for n in 0..512 { sum = sum + x[n,c] }
+      y[c] = sum
+    } })"),
+            "split(c,8,c.r0) sink(c.i) vectorize(c.i) parallel(c.o)");
+  EXPECT_EQ(chosen(R"(kernel @k(in x: f32[512,640], out y: f32[512]) { each c in 0..512 {
+      reg sum: f32
+      sum = 0
+      for n in 0..640 { sum = sum + x[c,n] }
+      y[c] = sum
+    } })"),
+            "split(c,4) sink(c.i) unroll(c.i) parallel(c.o)");
+}
+
 }  // namespace
 }  // namespace pock

@@ -70,7 +70,7 @@ Worst sweep(Expr (*f)(Expr), double (*reference)(double), uint32_t stride) {
 
 void check(const char* name, Expr (*f)(Expr), double (*reference)(double), double bound) {
   const char* all = std::getenv("POCK_FLOAT_STRIDE");  // 1: all of them, half an hour
-  Worst worst = sweep(f, reference, all ? static_cast<uint32_t>(std::stoul(all)) : 601);
+  Worst worst = sweep(f, reference, all ? static_cast<uint32_t>(std::stoul(all)) : 1009);
   EXPECT_LE(worst.error, bound) << name << " at " << worst.at;
   EXPECT_GT(worst.error, 0.4) << "the sweep saw nothing";
   printf("%s: %.3f ulp at %.9g\n", name, worst.error, worst.at);
