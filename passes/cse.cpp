@@ -64,7 +64,6 @@ int cse(Graph& g, const PassOptions&) {
     g.erase(n);
     ++merged;
   }
-  g.erase_unused_values();
   return merged;
 }
 

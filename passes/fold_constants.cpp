@@ -9,7 +9,8 @@
 namespace pock {
 namespace {
 
-constexpr int64_t kLargestResult = int64_t{1} << 20;
+// A result this small is stored even where it is larger than what it is made of (a broadcast).
+constexpr int64_t kSmall = 4096;
 
 // Parsed text may lack the data of its constants.
 bool is_known(const Value* v) { return v->kind == ValueKind::constant && v->data; }
@@ -17,9 +18,10 @@ bool is_known(const Value* v) { return v->kind == ValueKind::constant && v->data
 bool can_fold(const Node& n) {
   if (n.op->has_effect() || n.inputs().empty()) return false;
   if (!std::all_of(n.inputs().begin(), n.inputs().end(), is_known)) return false;
-  int64_t bytes = 0;
-  for (const Value* v : n.results()) bytes += v->type.bytes();
-  return n.op->is_view() || bytes <= kLargestResult;
+  int64_t before = 0, after = 0;
+  for (const Value* v : n.inputs()) before += v->type.bytes();
+  for (const Value* v : n.results()) after += v->type.bytes();
+  return after <= std::max(before, kSmall);
 }
 
 }  // namespace
@@ -41,7 +43,6 @@ int fold_constants(Graph& g, const PassOptions&) {
     g.erase(n);
     ++folded;
   }
-  g.erase_unused_values();
   return folded;
 }
 

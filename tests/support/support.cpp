@@ -92,7 +92,8 @@ Safetensors read_safetensors(const fs::path& path) {
   uint64_t header = 0;
   std::memcpy(&header, file.data(), 8);
   Safetensors out;
-  for (auto& [name, entry] : nlohmann::json::parse(file.substr(8, header)).items()) {
+  nlohmann::json entries = nlohmann::json::parse(file.substr(8, header));
+  for (auto& [name, entry] : entries.items()) {
     if (name == "__metadata__") {
       out.metadata = entry.get<std::map<std::string, std::string>>();
       continue;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pock/frontends/import.h"
+#include "pock/loop/build.h"
 #include "pock/ops/evaluate.h"
 #include "pock/passes/passes.h"
 #include "train/net.h"
@@ -119,7 +120,7 @@ TEST_P(Bits, Interpreter) {
     }
     set_scalars(*g, formulas, step, &memory);
     evaluate(*g, memory);
-    EXPECT_EQ(memory.read(g->outputs()[0])[0], want.losses[step - 1]) << "step " << step;
+    EXPECT_EQ(memory.read(g->outputs()[0])[0], static_cast<float>(want.losses[step - 1])) << "step " << step;
   }
   for (const Value* p : g->params()) {
     if (p->kind == ValueKind::param && !p->trained) continue;
