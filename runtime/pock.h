@@ -114,6 +114,7 @@ struct pock_program {
   uint8_t accuracy;              // predictions are class scores and labels class ids
 
   // Step inputs in float from hyper-parameters in double; `step` counts from 1.
+  // Without threads (null), all work is done on the calling thread.
   void (*scalars)(const double *hypers, double step, float *out);
   void (*forward)(const struct pock_buffers *, const struct pock_threads *);
   void (*update)(const struct pock_buffers *, const struct pock_threads *);

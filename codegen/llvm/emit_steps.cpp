@@ -44,6 +44,7 @@ class StepEmitter {
                    "%{} overwrites a parameter before the loss in graph {}", v->id, p_.train->name);
     }
     const std::span all(uses);
+    spread_ = spread_over_threads();
     EntryPoints e{};
     e.scalars = scalars();
     e.forward = step("forward", *p_.train, all.first(forward));
@@ -120,14 +121,29 @@ class StepEmitter {
 
   void call(const Phase& phase, Value* args, Value* threads) {
     Value* n = b_.getInt64(phase.iterations);
-    if (phase.iterations == 1) {
+    if (phase.iterations == 1)
       b_.CreateCall(phase.function, {args, b_.getInt64(0), n});
-      return;
-    }
-    // struct pock_threads: parallel_for, context
+    else
+      b_.CreateCall(spread_, {threads, phase.function, args, n});
+  }
+
+  // Runs a kernel by struct pock_threads, or without one on the calling thread.
+  Function* spread_over_threads() {
     llvm::Type* pointer = b_.getPtrTy();
+    Function* f = function("spread", {pointer, pointer, pointer, b_.getInt64Ty()}, b_.getVoidTy());
+    Value *threads = f->getArg(0), *kernel = f->getArg(1), *args = f->getArg(2), *n = f->getArg(3);
+    BasicBlock* alone = BasicBlock::Create(module_.getContext(), "alone", f);
+    BasicBlock* together = BasicBlock::Create(module_.getContext(), "together", f);
+    b_.CreateCondBr(b_.CreateIsNull(threads), alone, together);
+    b_.SetInsertPoint(alone);
+    b_.CreateCall(llvm::FunctionType::get(b_.getVoidTy(), {pointer, b_.getInt64Ty(), b_.getInt64Ty()}, false),
+                  kernel, {args, b_.getInt64(0), n});
+    b_.CreateRetVoid();
+    b_.SetInsertPoint(together);  // parallel_for, context
     auto* type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, pointer, pointer, b_.getInt64Ty()}, false);
-    b_.CreateCall(type, field(threads, 0), {field(threads, 1), phase.function, args, n});
+    b_.CreateCall(type, field(threads, 0), {field(threads, 1), kernel, args, n});
+    b_.CreateRetVoid();
+    return f;
   }
 
   // --- scalars
@@ -203,6 +219,7 @@ class StepEmitter {
   const Program& p_;
   const std::vector<std::vector<Phase>>& phases_;
   llvm::IRBuilder<> b_;
+  Function* spread_ = nullptr;
   Value* bases_[5] = {};  // by Base
   const ScalarFormulas* formulas_ = nullptr;
   Value *hypers_ = nullptr, *step_ = nullptr;

@@ -1,7 +1,9 @@
 // Whole programs: a training step compiled to an object file, loaded and run beside the interpreter.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <immintrin.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -131,8 +133,9 @@ std::vector<int32_t> labels(unsigned seed) {
   return v;
 }
 
-void expect_training_like_interpreter(Compiled c) {
+void expect_training_like_interpreter(Compiled c, bool alone = false) {
   Step step(c.program);
+  const pock_threads* threads = alone ? nullptr : &step.threads;
   ASSERT_TRUE(step.table);
   Memory m = initial_memory(*c.train);
   std::vector<double> hypers;
@@ -148,11 +151,11 @@ void expect_training_like_interpreter(Compiled c) {
     for (size_t i = 0; i < c.train->scalars().size(); ++i)
       m.set(c.train->scalars()[i], make_data({step.memory.scalars[i]}));
     evaluate(*c.train, m);
-    step.table->forward(&step.memory, &step.threads);
+    step.table->forward(&step.memory, threads);
     float loss;
     std::memcpy(&loss, step.memory.arena + step.table->loss_offset, 4);
     EXPECT_EQ(loss, static_cast<float>(m.read(c.train->outputs()[0])[0]));
-    step.table->update(&step.memory, &step.threads);
+    step.table->update(&step.memory, threads);
     for (uint32_t i = 0; i < step.table->tensor_count; ++i) {
       const pock_tensor& t = step.table->tensors[i];
       const std::string name = t.slot ? std::string(t.name) + "." + t.slot : t.name;
@@ -178,6 +181,50 @@ TEST(Program, SwitchesKeepEveryBit) {
   expect_training_like_interpreter(compile("adam", [](CompileOptions& o) { o.share_kernels = false; }));
   expect_training_like_interpreter(
       compile("adam", [](CompileOptions& o) { o.plan.updates_in_place = false; }));
+}
+
+TEST(Program, NeedsNoThreads) { expect_training_like_interpreter(compile("adam"), true); }
+
+TEST(Program, ScalarsOfAStep) {
+  Compiled c = compile("adam:lr=0.5,beta1=0.875");
+  Step step(c.program);
+  ASSERT_TRUE(step.table);
+  std::vector<double> hypers;
+  for (uint32_t i = 0; i < step.table->hyper_count; ++i) {
+    const std::string name = step.table->hypers[i].name;
+    hypers.push_back(name == "lr" ? 0.25 : step.table->hypers[i].value);  // changed at run time
+  }
+  step.table->scalars(hypers.data(), 37, step.memory.scalars);
+  int checked = 0;
+  for (size_t i = 0; i < c.train->scalars().size(); ++i) {
+    const std::string& name = c.train->scalars()[i]->name;
+    double expected = 0;
+    if (name == "step_size") expected = 0.25 / (1 - std::pow(0.875, 37));
+    if (name == "inv_sqrt_bias2") expected = 1 / std::sqrt(1 - std::pow(0.999, 37));
+    if (expected == 0) continue;
+    EXPECT_FLOAT_EQ(step.memory.scalars[i], expected) << name;
+    ++checked;
+  }
+  EXPECT_EQ(checked, 2);
+}
+
+// Whatever the caller's rounding is, the step has its own, and gives the caller's back.
+TEST(Program, FloatModeOfTheCaller) {
+  Compiled c = compile("adam");
+  Step step(c.program);
+  ASSERT_TRUE(step.table);
+  std::vector<double> hypers;
+  for (uint32_t i = 0; i < step.table->hyper_count; ++i) hypers.push_back(step.table->hypers[i].value);
+  const size_t count = step.table->scalars_count;
+  step.table->scalars(hypers.data(), 3, step.memory.scalars);
+  const std::vector<float> expected(step.memory.scalars, step.memory.scalars + count);
+  const unsigned before = _mm_getcsr(), upwards = before | _MM_ROUND_UP;
+  _mm_setcsr(upwards);
+  step.table->scalars(hypers.data(), 3, step.memory.scalars);
+  const unsigned after = _mm_getcsr() & ~0x3Fu;  // without the flags of what happened
+  _mm_setcsr(before);
+  EXPECT_EQ(after, upwards & ~0x3Fu);
+  EXPECT_EQ(std::vector<float>(step.memory.scalars, step.memory.scalars + count), expected);
 }
 
 TEST(Program, NodesThatComputeAlikeShareAKernel) {
