@@ -574,6 +574,7 @@ const std::vector<OpRow>& table() {
       {"Sigmoid", {6, 13}, unary, "sigmoid"},
       {"Slice", {1, 10, 11, 13}, slice},
       {"Softmax", {1, 11, 13}, softmax, "softmax"},
+      {"Softsign", {1, 22}, unary, "softsign"},
       {"Sqrt", {6, 13}, unary, "sqrt"},
       {"Squeeze", {1, 11, 13, 21, 23}, squeeze},
       {"Sub", {7, 13, 14}, arithmetic, "sub"},

@@ -214,6 +214,20 @@ const OpDef kSigmoid{
     .in_place = 1,
 };
 
+const OpDef kSoftsign{
+    .name = "softsign",
+    .doc = "x / (1 + |x|)",
+    .inputs = 1,
+    .infer = unary,
+    .gradient = Gradient([](GradArgs& g) {
+      // d/dx x / (1 + |x|) = 1 / (1 + |x|)^2, at 0 too. Made from x: the result may die early.
+      Value* below = g.b.add(g.b.constant(1), g.b.value("abs", {g.in(0)}));
+      g.add(0, g.b.div(g.dout(), g.b.mul(below, below)));
+    }),
+    .lower = Scalar([](const ScalarArgs& a) { return a.in(0) / (lit(1) + abs(a.in(0))); }),
+    .in_place = 1,
+};
+
 const OpDef kRelu{
     .name = "relu",
     .doc = "x < 0 ? 0 : x; its derivative at 0 is 0",
@@ -296,7 +310,8 @@ const OpDef kCast{
 OpList pointwise_ops() {
   return {&kAdd,     &kSub,  &kMul,     &kDiv,  &kMaximum,    &kMinimum,  &kPassGreater,
           &kNeg,     &kAbs,  &kExp,     &kLog,  &kReciprocal, &kSqrt,     &kTanh,
-          &kSigmoid, &kRelu, &kAbsGrad, &kClip, &kCast,       &kReluGrad, &kClipGrad};
+          &kSigmoid, &kRelu, &kAbsGrad, &kClip, &kCast,       &kReluGrad, &kClipGrad,
+          &kSoftsign};
 }
 
 }  // namespace pock

@@ -1,0 +1,151 @@
+// pockc as a person types it: what it writes, what it says, and what it leaves behind when something is wrong.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/support.h"
+
+namespace pock::test {
+namespace {
+
+namespace fs = std::filesystem;
+const std::string kNet = std::string(POCK_SOURCE_DIR) + "/tests/train/bn_cnn/model.onnx";
+
+std::vector<std::string> compile(std::vector<std::string> more) {
+  std::vector<std::string> argv = {POCKC, "compile", kNet, "--batch", "4", "--loss", "cross-entropy"};
+  argv.insert(argv.end(), more.begin(), more.end());
+  return argv;
+}
+
+struct Wrong {
+  std::vector<std::string> argv;
+  int status;
+  std::string says;
+};
+
+// gtest prints parameters: by their command line.
+void PrintTo(const Wrong& w, std::ostream* out) {
+  for (const std::string& a : w.argv) *out << a << ' ';
+}
+
+class WrongUse : public testing::TestWithParam<Wrong> {};
+
+TEST_P(WrongUse, IsSaidAndLeavesNothing) {
+  TempDir dir;
+  std::vector<std::string> argv = GetParam().argv;
+  for (std::string& a : argv)
+    if (a == "OUT") a = dir / "out";
+  Ran ran = run(argv, dir.path);
+  EXPECT_EQ(ran.status, GetParam().status) << ran.err;
+  EXPECT_NE(ran.err.find(GetParam().says), std::string::npos) << ran.err;
+  EXPECT_TRUE(fs::is_empty(dir.path)) << "a file was left behind";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cli, WrongUse,
+    testing::Values(
+        Wrong{{POCKC}, 2, "subcommand"},
+        Wrong{{POCKC, "compile"}, 2, "MODEL"},
+        Wrong{compile({"-o", "OUT", "--frobnicate"}), 2, "--frobnicate"},
+        Wrong{compile({"-o", "OUT", "--batch", "0"}), 2, "--batch"},
+        Wrong{compile({"-o", "OUT", "--emit", "elf"}), 2, "llvm-ir"},
+        Wrong{compile({}), 1, "-o FILE"},
+        Wrong{{POCKC, "compile", "nothing.onnx", "-o", "OUT"}, 1, "nothing.onnx"},
+        Wrong{{POCKC, "compile", "/", "-o", "OUT"}, 1, "/"},
+        Wrong{{POCKC, "compile", kNet, "-o", "OUT", "--loss", "cross-entropy"}, 1, "--batch"},
+        Wrong{{POCKC, "compile", kNet, "-o", "OUT", "--batch", "4"}, 1, "--loss cross-entropy"},
+        Wrong{compile({"-o", "OUT", "--loss", "hinge"}), 1, "there is no such loss"},
+        Wrong{compile({"-o", "OUT", "--optimizer", "adamax"}), 1, "adamw"},
+        Wrong{compile({"-o", "OUT", "--optimizer", "sgd:lr=fast,momentum=-1,beta=2"}), 1, "momentum must lie in"},
+        Wrong{compile({"-o", "OUT", "--optimizer", "sgd:lr=fast,momentum=-1,beta=2"}), 1, "lr is not a number"},
+        Wrong{compile({"-o", "OUT", "--optimizer", "sgd:nesterov=1"}), 1, "needs momentum > 0"},
+        Wrong{compile({"-o", "OUT", "--train", "nothing*"}), 1, "'nothing*' matches no parameter"},
+        Wrong{compile({"-o", "OUT", "--freeze", "*"}), 1, "nothing to train"},
+        Wrong{compile({"-o", "OUT", "--bn", "half"}), 1, "train, frozen, fold"},
+        Wrong{compile({"-o", "OUT", "--bn", "nowhere=frozen"}), 1, "matches no batch norm"},
+        Wrong{compile({"-o", "OUT", "--bn", "fold"}), 1, "cannot be folded"},
+        Wrong{compile({"-o", "OUT", "--dim", "H"}), 1, "NAME=N"},
+        Wrong{compile({"-o", "OUT", "--dim", "nosuch=3"}), 1, "nosuch"},
+        Wrong{compile({"-o", "OUT", "--target", "toaster"}), 1, "host"},
+        Wrong{compile({"-o", "OUT", "--cpu", "z80"}), 1, "z80"},
+        Wrong{compile({"-o", "OUT", "--cpu", "nehalem"}), 1, "AVX2"},
+        Wrong{compile({"-o", "OUT", "--threads", "0"}), 1, "--threads"},
+        Wrong{compile({"-o", "OUT", "--print-after", "tea"}), 1, "autodiff"},
+        Wrong{compile({"-o", "OUT", "--input-mean", "1,2"}), 1, "wants 1 number or 3"},
+        Wrong{compile({"-o", "/nowhere/trainer"}), 1, "/nowhere/trainer"},
+        Wrong{compile({"-o", "/dev/full/x"}), 1, "/dev/full/x"},
+        Wrong{compile({"-o", "OUT", "--report", "/nowhere/report.json"}), 1, "/nowhere/report.json"},
+        Wrong{{POCKC, "opt", "nothing.pock", "--passes=dce"}, 1, "nothing.pock"}));
+
+TEST(Cli, EmitsEveryStage) {
+  TempDir dir;
+  const std::map<std::string, std::string> begins = {{"exe", "\x7f" "ELF"}, {"obj", "\x7f" "ELF"}, {"llvm-ir", ";"},
+                                                     {"asm", "\t."}, {"graph", "pock 1\n"}, {"loops", "# schedule: "}};
+  for (const auto& [kind, start] : begins) {
+    Ran ran = run(compile({"--emit", kind, "-o", dir / kind}));
+    ASSERT_EQ(ran.status, 0) << kind << ran.err;
+    EXPECT_EQ(read_file(dir / kind).substr(0, start.size()), start) << kind;
+    EXPECT_EQ((fs::status(dir / kind).permissions() & fs::perms::owner_exec) != fs::perms::none, kind == "exe");
+  }
+  // The graph reads back, and running no pass changes nothing.
+  Ran again = run({POCKC, "opt", dir / "graph"});
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(again.out, read_file(dir / "graph"));
+}
+
+TEST(Cli, ReportHoldsTheNumbers) {
+  TempDir dir;
+  ASSERT_EQ(run(compile({"-o", dir / "t", "--report", dir / "r", "--optimizer", "sgd:momentum=0.9"})).status, 0);
+  auto report = nlohmann::json::parse(read_file(dir / "r"));
+  EXPECT_GE(report["arena_bytes"], report["arena_lower_bound_bytes"]);
+  EXPECT_GT(report["code_bytes"], 0);
+  EXPECT_FALSE(report["arena_peak_node"].get<std::string>().empty());
+  EXPECT_EQ(report["trained_parameter_bytes"], report["parameter_bytes"]);
+  EXPECT_EQ(report["optimizer_state_bytes"], report["trained_parameter_bytes"]);
+  ASSERT_FALSE(report["kernels"].empty());
+  for (const auto& kernel : report["kernels"]) {
+    EXPECT_FALSE(kernel["nodes"].empty());
+    EXPECT_GT(kernel["bytes"], 0);
+  }
+  EXPECT_GT(report["passes"].size(), 10u);
+}
+
+TEST(Cli, FrozenParametersHaveNoStateAndAreNotSaved) {
+  TempDir dir;
+  Ran ran = run(compile({"-o", dir / "t", "--report", dir / "r", "--train", "fc*", "--optimizer", "sgd:momentum=0.9"}));
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  auto report = nlohmann::json::parse(read_file(dir / "r"));
+  EXPECT_LT(report["trained_parameter_bytes"], report["parameter_bytes"]);
+  EXPECT_EQ(report["optimizer_state_bytes"], report["trained_parameter_bytes"]);
+  EXPECT_NE(ran.err.find("0 train, 3 frozen"), std::string::npos) << ran.err;
+}
+
+TEST(Cli, FoldedNormsTrainTheRest) {
+  TempDir dir;
+  Ran ran = run(compile({"-o", dir / "t", "--train", "fc*", "--bn", "fold"}));
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NE(ran.err.find("3 folded"), std::string::npos) << ran.err;
+  std::string data = std::string(POCK_SOURCE_DIR) + "/tests/train/bn_cnn/";
+  auto losses = [&](const std::string& trainer) {
+    return run({trainer, "train", "--data", data + "data.npy", "--labels", data + "labels.npy", "--steps", "5",
+                "--no-shuffle", "--log", "json"}).out;
+  };
+  ASSERT_EQ(run(compile({"-o", dir / "u", "--train", "fc*", "--bn", "frozen"})).status, 0);
+  std::istringstream folded(losses(dir / "t")), frozen(losses(dir / "u"));
+  int steps = 0;
+  for (std::string a, b; std::getline(folded, a) && std::getline(frozen, b); ++steps) {
+    double x = nlohmann::json::parse(a)["loss"], y = nlohmann::json::parse(b)["loss"];
+    EXPECT_NEAR(x, y, 1e-4 * y);
+  }
+  EXPECT_EQ(steps, 5);
+}
+
+TEST(Cli, HelpNamesEverySwitch) {
+  Ran ran = run({POCKC, "compile", "--help"});
+  EXPECT_EQ(ran.status, 0);
+  for (const char* word : {"--optimizer", "--bn", "--dim", "--report", "--no-immediate-update", "--no-schedule", "--emit"})
+    EXPECT_NE(ran.out.find(word), std::string::npos) << word;
+}
+
+}  // namespace
+}  // namespace pock::test

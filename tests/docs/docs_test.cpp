@@ -1,0 +1,74 @@
+// What the documents show must be true: commands run, and code stands in the file that it is said to stand in.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "support/support.h"
+
+namespace pock::test {
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kRoot = POCK_SOURCE_DIR;
+
+std::vector<fs::path> documents() {
+  std::vector<fs::path> all = {kRoot / "README.md"};
+  for (const auto& entry : fs::directory_iterator(kRoot / "docs")) all.push_back(entry.path());
+  return all;
+}
+
+// Commands are indented by four spaces.
+std::vector<std::string> commands(const fs::path& document, const std::vector<std::string>& beginnings) {
+  std::vector<std::string> found;
+  std::istringstream text(read_file(document));
+  for (std::string line; std::getline(text, line);)
+    for (const std::string& start : beginnings)
+      if (line.rfind("    " + start, 0) == 0) found.push_back(line.substr(4));
+  return found;
+}
+
+TEST(Docs, CommandsOfTheReadmeRun) {
+  TempDir dir;
+  const fs::path net = kRoot / "tests/train/lenet";
+  fs::copy_file(net / "model.onnx", dir / "model.onnx");
+  fs::copy_file(net / "data.npy", dir / "images.npy");
+  fs::copy_file(net / "labels.npy", dir / "labels.npy");
+  std::vector<std::string> all = commands(kRoot / "README.md", {"pockc ", "./trainer "});
+  ASSERT_EQ(all.size(), 2u);
+  for (const std::string& command : all) {
+    Ran ran = run({"/bin/sh", "-c", "PATH=" + fs::path(POCKC).parent_path().string() + ":$PATH; " + command}, dir.path);
+    EXPECT_EQ(ran.status, 0) << command << "\n" << ran.err;
+  }
+  EXPECT_TRUE(fs::exists(dir / "tuned.safetensors"));
+}
+
+TEST(Docs, ScriptsThatAreNamedExist) {
+  int count = 0;
+  for (const fs::path& document : documents())
+    for (const std::string& command : commands(document, {"tests/", "examples/", "tools/"})) {
+      fs::path script = kRoot / command.substr(0, command.find(' '));
+      EXPECT_TRUE(fs::exists(script)) << document << ": " << command;
+      EXPECT_NE(fs::status(script).permissions() & fs::perms::owner_exec, fs::perms::none) << script;
+      ++count;
+    }
+  EXPECT_GE(count, 4);
+}
+
+TEST(Docs, CodeIsTheCodeOfTheProject) {
+  int count = 0;
+  for (const fs::path& document : documents()) {
+    std::string text = read_file(document);
+    for (size_t at = 0; (at = text.find("```cpp ", at)) != std::string::npos;) {
+      size_t line = text.find('\n', at), end = text.find("```", line);
+      ASSERT_NE(end, std::string::npos) << document;
+      std::string file = text.substr(at + 7, line - at - 7), code = text.substr(line + 1, end - line - 1);
+      EXPECT_NE(read_file(kRoot / file).find(code), std::string::npos) << document << ": not in " << file << ":\n" << code;
+      at = end + 3;
+      ++count;
+    }
+  }
+  EXPECT_EQ(count, 3);
+}
+
+}  // namespace
+}  // namespace pock::test
