@@ -28,15 +28,16 @@ std::unordered_set<const Value*> depends_on_trained(const Graph& g) {
 }
 
 Node* loss_node(const Graph& g) {
-  Node* n = g.outputs()[0]->node;
-  POCK_CHECK(n, "the loss is not computed by a node");
+  Node* n = g.outputs().empty() ? nullptr : g.outputs()[0]->node;
+  if (!n) throw error("graph '{}' has no loss: output 0 must be what a node computes", g.name);
   return n;
 }
 
 int autodiff(Graph& g, const PassOptions&) {
+  loss_node(g);
   Value* loss = g.outputs()[0];
   std::unordered_set<const Value*> active = depends_on_trained(g);
-  POCK_CHECK(active.count(loss), "the loss depends on nothing trained");
+  if (!active.count(loss)) throw error("graph '{}': the loss depends on nothing that is marked as trained", g.name);
 
   // Contributions to the gradient of a value, in the order in which they were made. Their sum is made when the value's
   // own node is reached: then all readers have been visited.
@@ -76,7 +77,7 @@ int autodiff(Graph& g, const PassOptions&) {
     if (!p->trained) continue;
     Builder b(g, p->loc());
     Value* gradient = gradient_of(p, b);
-    POCK_CHECK(gradient, "no gradient reached '{}'", p->name);
+    if (!gradient) throw Error(p->loc(), "is marked as trained, but the loss does not depend on it");
     g.add_output(gradient, gradient_output_name(*p));
     ++count;
   }

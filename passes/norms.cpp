@@ -58,34 +58,59 @@ void train(Graph& g, const BatchNorm& bn, bool unbiased) {
   g.erase(n);
 }
 
-// Multiplies scale / sqrt(variance + epsilon) into the convolution's weight, and turns the norm into a bias. Both are
+// A convolution, perhaps with a bias of one number a channel behind it, that nothing else reads.
+struct Convolution {
+  Node* node = nullptr;
+  Value* weight = nullptr;
+  Value* bias = nullptr;  // the parameter itself, or null
+};
+
+bool match(Value* x, Convolution* out) {
+  auto alone = [](Value* v) { return v->users.size() == 1; };
+  if (!alone(x) || !x->node) return false;
+  if (std::string_view(x->node->op->name) == "add") {
+    Value *sum = x->node->in(0), *bias = x->node->in(1);
+    if (bias->node && bias->node->op->is_view() && alone(bias)) bias = bias->node->in(0);
+    bool per_channel = sum->type.rank() >= 2 && bias->type.dims == Dims{sum->type.dim(1)};
+    if (!per_channel || bias->kind != ValueKind::param || !alone(bias)) return false;
+    if (!match(sum, out) || out->bias) return false;
+    out->bias = bias;
+    return true;
+  }
+  int weight = x->node->op->channel_weight;
+  if (weight < 0) return false;
+  *out = {x->node, x->node->in(weight), nullptr};
+  return out->weight->kind == ValueKind::param && alone(out->weight);
+}
+
+// Multiplies scale / sqrt(variance + epsilon) into the convolution's weight, and turns the rest into a bias. Both are
 // computed here once, in double.
 void fold(Graph& g, const BatchNorm& bn) {
-  Node* conv = bn.x->node;
-  Value* weight = conv && conv->op->channel_weight >= 0 ? conv->in(conv->op->channel_weight) : nullptr;
-  bool alone = weight && bn.x->users.size() == 1 && weight->kind == ValueKind::param && weight->users.size() == 1;
-  if (!alone || weight->trained || bn.scale->trained || bn.shift->trained)
-    throw Error(bn.node->loc, "cannot be folded: it must follow a convolution whose weight, like the norm's own scale and "
-                "shift, is frozen and used once; use --bn '{}=frozen'", bn.node->loc.name);
-  auto floats = [&](Value* v) {
+  Convolution conv;
+  bool fits = match(bn.x, &conv);
+  if (!fits || conv.weight->trained || (conv.bias && conv.bias->trained) || bn.scale->trained || bn.shift->trained)
+    throw Error(bn.node->loc, "cannot be folded: it must follow a convolution whose weight and bias, like the norm's own "
+                "scale and shift, are frozen and used once; use --bn '{}=frozen'", bn.node->loc.name);
+  auto numbers = [](Value* v) {
     Memory m;
     if (v->data) m.set(v, v->data);
     return v->data ? m.read(v) : std::vector<double>(v->type.elements(), 0);
   };
-  std::vector<double> w = floats(weight), scale = floats(bn.scale), shift = floats(bn.shift), mean = floats(bn.mean),
-                      variance = floats(bn.variance);
-  int64_t channels = static_cast<int64_t>(scale.size()), per = static_cast<int64_t>(w.size()) / channels;
-  std::vector<float> folded(w.size()), bias(channels);
-  for (int64_t c = 0; c < channels; ++c) {
+  std::vector<double> w = numbers(conv.weight), scale = numbers(bn.scale), shift = numbers(bn.shift),
+                      mean = numbers(bn.mean), variance = numbers(bn.variance);
+  std::vector<double> bias = conv.bias ? numbers(conv.bias) : std::vector<double>(scale.size(), 0);
+  size_t channels = scale.size(), per = w.size() / channels;
+  std::vector<float> folded(w.size()), added(channels);
+  for (size_t c = 0; c < channels; ++c) {
     double factor = scale[c] / std::sqrt(variance[c] + bn.node->number("epsilon"));
-    for (int64_t i = 0; i < per; ++i) folded[c * per + i] = static_cast<float>(w[c * per + i] * factor);
-    bias[c] = static_cast<float>(shift[c] - mean[c] * factor);
+    for (size_t i = 0; i < per; ++i) folded[c * per + i] = static_cast<float>(w[c * per + i] * factor);
+    added[c] = static_cast<float>((bias[c] - mean[c]) * factor + shift[c]);
   }
   Builder b(g, bn.node->loc, bn.node);
-  g.set_input(conv, conv->op->channel_weight, b.constant(weight->type, folded));
   Dims dims(bn.x->type.rank() - 1, 1);
-  dims[0] = channels;
-  g.replace_uses(bn.node->out(0), b.add(bn.x, b.constant({DType::f32, dims}, bias)));
+  dims[0] = static_cast<int64_t>(channels);
+  g.set_input(conv.node, conv.node->op->channel_weight, b.constant(conv.weight->type, folded));
+  g.replace_uses(bn.node->out(0), b.add(conv.node->out(), b.constant({DType::f32, dims}, added)));
   g.erase(bn.node);
 }
 

@@ -26,6 +26,7 @@ std::unordered_set<const Value*> reaches_loss(const Graph& g) {
 }  // namespace
 
 int select(Graph& g, const PassOptions& options) {
+  loss_node(g);
   Report report;
   auto matches = [&](const std::vector<std::string>& patterns, const std::string& name) {
     for (const std::string& p : patterns)

@@ -16,8 +16,11 @@ int update(Graph& g, const PassOptions& options) {
   int count = 0;
   for (Value* p : std::vector<Value*>(g.params())) {
     if (!p->trained) continue;
+    auto gradient = gradients.find(gradient_output_name(*p));
+    if (gradient == gradients.end())
+      throw Error(p->loc(), "is marked as trained, but the graph has no output '{}'", gradient_output_name(*p));
     Builder b(g, p->loc());
-    UpdateArgs args{b, options.optimizer, p, gradients.at(gradient_output_name(*p)),
+    UpdateArgs args{b, options.optimizer, p, gradient->second,
                     [&](const std::string& slot) { return g.add_optimizer_state(p, slot, p->type); },
                     [&](const std::string& name) {
                       Value*& v = scalars[name];

@@ -27,7 +27,7 @@ void run_opt(const std::string& file, const std::vector<std::string>& passes, co
   auto g = load_graph(file);
   for (const PassRun& run : run_passes(*g, list, PassOptions{}))
     say(fmt::format("{}: {} change{}", run.name, run.changes, run.changes == 1 ? "" : "s"));
-  if (out.empty())
+  if (out.empty() || out == "-")
     fmt::print("{}", print(*g));
   else
     save_graph(*g, out);

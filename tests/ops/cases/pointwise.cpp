@@ -55,7 +55,7 @@ OP_CASE(reciprocal, in({3, 7}).between(0.5, 4));
 OP_CASE(tanh, in({24}), like([](const Node&, const std::vector<Numbers>& x) {
           return map(x[0], [](double v) { return std::tanh(v); });
         }));
-OP_CASE(softsign, in({3}).is({-3, 0, 1}), gives({-0.75, 0, 0.5}));
+OP_CASE(softsign, in({4}).is({-3, -1, 0.25, 1}), gives({-0.75, -0.5, 0.2, 0.5}));
 OP_CASE(sigmoid, in({24}).between(-6, 6), like([](const Node&, const std::vector<Numbers>& x) {
           return map(x[0], [](double v) { return 1 / (1 + std::exp(-v)); });
         }));
