@@ -166,7 +166,7 @@ void run_compile(const CompileArgs& args) {
     infer_runs = run_passes(*infer, inference_pipeline(), inference, {args.disabled, nullptr});
   }
   if (args.emit == "graph") {
-    if (args.out.empty() || args.out == "-") write_file("-", print(*train));
+    if (args.out.empty() || args.out == "-") NewFile("-", print(*train));
     else save_graph(*train, args.out);
     return;
   }
@@ -194,10 +194,12 @@ void run_compile(const CompileArgs& args) {
                                                    : Emit::assembly);
   }
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  std::optional<NewFile> report;
   if (!args.report.empty())
-    write_file(args.report, report_json(args, program, train_runs, infer_runs, seconds.count()).dump(2) + "\n");
+    report.emplace(args.report, report_json(args, program, train_runs, infer_runs, seconds.count()).dump(2) + "\n");
   std::string out = args.out.empty() ? "-" : args.out;
-  write_file(out, bytes, args.emit == "exe");
+  NewFile(out, bytes, args.emit == "exe").commit();
+  if (report) report->commit();
   if (args.emit != "exe") return;
 
   const Plan& plan = program.train_plan;

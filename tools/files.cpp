@@ -12,35 +12,53 @@
 #include "pock/support/diag.h"
 
 namespace pock {
+namespace {
 
-void write_file(const std::string& path, const std::string& bytes, bool executable) {
-  if (path == "-") {
-    if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size() || std::fflush(stdout) != 0)
-      throw error("cannot write to standard output: {}", std::strerror(errno));
-    return;
-  }
-  struct stat info;
-  if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) throw error("cannot write '{}': it is a folder", path);
-  std::string temporary = path + ".XXXXXX";
-  int file = ::mkstemp(temporary.data());
-  if (file < 0) throw error("cannot write '{}': {}", path, std::strerror(errno));
-  auto give_up = [&](const char* doing) {
-    int reason = errno;
-    ::close(file);
-    ::unlink(temporary.c_str());
-    return error("cannot {} '{}': {}", doing, path, std::strerror(reason));
-  };
+void write_all(int file, const std::string& bytes, const std::string& path) {
   for (size_t done = 0; done < bytes.size();) {
     ssize_t n = ::write(file, bytes.data() + done, bytes.size() - done);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) throw give_up("write");
+    if (n <= 0) throw error("cannot write '{}': {}", path, std::strerror(errno));
     done += static_cast<size_t>(n);
   }
-  mode_t mask = ::umask(0);
-  ::umask(mask);
-  if (::fchmod(file, (executable ? 0777 : 0666) & ~mask) != 0) throw give_up("set the mode of");
-  if (::rename(temporary.c_str(), path.c_str()) != 0) throw give_up("write");
+}
+
+}  // namespace
+
+NewFile::NewFile(std::string path, const std::string& bytes, bool executable) : path_(std::move(path)) {
+  if (path_ == "-") {
+    write_all(STDOUT_FILENO, bytes, "standard output");
+    return;
+  }
+  struct stat info;
+  if (::stat(path_.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) throw error("cannot write '{}': it is a folder", path_);
+  std::string name = path_ + ".XXXXXX";
+  int file = ::mkstemp(name.data());
+  if (file < 0) throw error("cannot write '{}': {}", path_, std::strerror(errno));
+  try {
+    write_all(file, bytes, path_);
+    mode_t mask = ::umask(0);
+    ::umask(mask);
+    if (::fchmod(file, (executable ? 0777 : 0666) & ~mask) != 0)
+      throw error("cannot set the mode of '{}': {}", path_, std::strerror(errno));
+  } catch (...) {
+    ::close(file);
+    ::unlink(name.c_str());
+    throw;
+  }
   ::close(file);
+  temporary_ = name;
+}
+
+NewFile::~NewFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void NewFile::commit() {
+  if (temporary_.empty()) return;
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0)
+    throw error("cannot write '{}': {}", path_, std::strerror(errno));
+  temporary_.clear();
 }
 
 }  // namespace pock

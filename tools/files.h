@@ -5,8 +5,19 @@
 
 namespace pock {
 
-// Writes through a temporary file in the same folder and a rename; "-" is standard output. Throws Error naming the file
-// and the system's reason.
-void write_file(const std::string& path, const std::string& bytes, bool executable = false);
+// A file that is written in full beside its place and put there by commit(). Until then, or if that fails, nothing of
+// it is left. "-" is standard output.
+class NewFile {
+ public:
+  // Throws Error naming the file and the system's reason.
+  NewFile(std::string path, const std::string& bytes, bool executable = false);
+  ~NewFile();
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+  void commit();
+
+ private:
+  std::string path_, temporary_;  // temporary_ is empty where there is no such file
+};
 
 }  // namespace pock

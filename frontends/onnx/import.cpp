@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "ops.h"
 
@@ -37,6 +38,7 @@ class Importer {
           ": operators of com.microsoft come from graph optimisation: export the model again without it");
     define_outputs();
     report_.throw_if_any();
+    order_params();
     scope_.say_all();
     return std::move(graph_);
   }
@@ -61,6 +63,16 @@ class Importer {
       throw error("{}: uses opset {}, which is too old; pock knows the opsets {} to {}", file_.name, *opset,
                   kOldestOpset, kNewestOpset);
     return *opset;
+  }
+
+  // As in the file, whichever node reads a tensor first; weights in Constant nodes follow.
+  void order_params() {
+    std::unordered_map<std::string, int64_t> rank;
+    for (const auto& t : source_.initializer()) rank.emplace(t.name(), rank.size());
+    graph_->sort_params([&](const Value& v) {
+      auto it = rank.find(v.name);
+      return it == rank.end() ? static_cast<int64_t>(rank.size()) : it->second;
+    });
   }
 
   void fail_name(const std::string& name, Loc loc) {

@@ -224,6 +224,22 @@ void Graph::erase(Node* n) {
   nodes_.erase(n->position_);
 }
 
+void Graph::sort_params(const std::function<int64_t(const Value&)>& rank) {
+  // They share out the ids that they have: ids tell the order everywhere else.
+  std::vector<int> ids;
+  std::vector<std::unique_ptr<Value>> taken;
+  std::stable_sort(params_.begin(), params_.end(), [&](Value* a, Value* b) { return rank(*a) < rank(*b); });
+  for (Value* v : params_) {
+    ids.push_back(v->id);
+    taken.push_back(std::move(values_.extract(v->id).mapped()));
+  }
+  std::sort(ids.begin(), ids.end());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    taken[i]->id = ids[i];
+    values_[ids[i]] = std::move(taken[i]);
+  }
+}
+
 void Graph::erase_unused_values() {
   for (auto it = values_.begin(); it != values_.end();) {
     Value* v = it->second.get();

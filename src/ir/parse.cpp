@@ -176,6 +176,7 @@ class Parser {
     else if (word.text == "model") {
       g_->model_file = expect(TokenKind::string, "the model's file").text;
       g_->model_hash = expect(TokenKind::string, "the model's hash").text;
+      g_->producer = expect(TokenKind::string, "the model's producer").text;
     } else if (word.text == "output") {
       Value* v = value();
       g_->add_output(v, lex_.peek().kind == TokenKind::string ? lex_.take().text : "");

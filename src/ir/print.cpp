@@ -82,7 +82,7 @@ std::string print(const Graph& g, const PrintOptions& options) {
   std::string text = fmt::format("pock 1\ngraph @{} {{\n", bare_or_quoted(g.name));
   auto line = [&](const std::string& s) { text += "  " + s + "\n"; };
   if (!g.model_file.empty() || !g.model_hash.empty())
-    line(fmt::format("model {} {}", quote(g.model_file), quote(g.model_hash)));
+    line(fmt::format("model {} {} {}", quote(g.model_file), quote(g.model_hash), quote(g.producer)));
   for (const Value* v : g.leaves()) line(leaf_line(v, names));
   std::vector<Node*> nodes = g.nodes();
   size_t computing = nodes.size();

@@ -15,7 +15,7 @@ namespace {
 
 const char kWhole[] = R"(pock 1
 graph @fit-2.b {
-  model "net.onnx" "0123456789abcdef"
+  model "net.onnx" "0123456789abcdef" "pytorch"
   input %x : f32[2,4]
   input %"0" : f32[2,4]
   param %layer/w.1 : f32[4] trained

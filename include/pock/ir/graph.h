@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -119,6 +120,8 @@ class Graph {
   void replace_uses(Value* old, Value* by);       // in nodes and outputs
   void move_before(Node*, Node* before);          // before == nullptr: to the end
   void erase(Node*);                              // its results must be unread
+  // Parameters, statistics and state in the order of `rank`, equals as they were.
+  void sort_params(const std::function<int64_t(const Value&)>& rank);
   void erase_unused_values();                     // constants, and frozen params that nothing reads
 
   std::vector<Node*> nodes() const;               // a snapshot in order: safe to change the graph while walking it
