@@ -370,6 +370,20 @@ TEST_F(Trainer, LossThatIsNoNumberStops) {
   EXPECT_EQ(read_file(dir_ / "c"), before);
 }
 
+// The loss of the only step is finite, the weights after it are not.
+TEST_F(Trainer, WeightsThatAreNoNumbersAreNotSaved) {
+  ASSERT_EQ(train({"--steps", "2", "--checkpoint", "c"}).status, 0);
+  std::string before = read_file(dir_ / "c");
+  std::vector<float> large = x_;
+  for (float& v : large) v *= 1e17f;
+  write_file(dir_ / "large", npy("<f4", "(83, 2, 3)", bytes_of(large)));
+  Result r = run({"train", "--data", "large", "--labels", "y.npy", "--steps", "1", "--lr", "1e38", "--checkpoint", "c"});
+  EXPECT_EQ(r.status, 1);
+  EXPECT_NE(r.err.find("after step 1 'fc."), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("is not finite: not saved"), std::string::npos) << r.err;
+  EXPECT_EQ(read_file(dir_ / "c"), before);
+}
+
 TEST_F(Trainer, DenormalsAreZeroOnEveryThread) {
   std::string wanted = train({"--epochs", "3", "--log", "json", "--checkpoint", "c"}).out;
   for (const char* threads : {"1", "4"}) {
