@@ -116,7 +116,7 @@ class Tables {
     return place.offset;
   }
 
-  // The runtime compares predictions with labels after infer(), so nothing may take the labels' place.
+  // The runtime compares predictions with class labels after infer(), so nothing may take the labels' place.
   void check_kept(const Plan& plan, const Value* input) {
     auto own = std::find_if(plan.blocks.begin(), plan.blocks.end(),
                             [&](const Block& b) { return b.value == input; });
@@ -159,7 +159,7 @@ class Tables {
         for (const Value* same : p_.infer->inputs()) {
           if (same->name != v->name) continue;
           infer_offset = in_arena(*p_.infer, same);
-          if (label) check_kept(p_.infer_plan, same);
+          if (label && !is_float(v->type.dtype)) check_kept(p_.infer_plan, same);
         }
         const Value* scores = p_.infer->outputs()[0];
         if (label && !is_float(v->type.dtype) && scores->type.rank() > 0) classes = scores->type.dim(-1);
