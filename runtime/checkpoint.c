@@ -130,11 +130,12 @@ bool pock_save_checkpoint(const struct pock_program* program, const struct pock_
   char fresh[4096], previous[4096];
   const struct pock_tensor* spoilt = not_finite(program, memory);
   if (spoilt) {
-    pock_format(why,
-                "after step %llu %s%s'%s' is not finite: not saved, and a checkpoint already written stays as "
-                "it is. Try a smaller --lr, or look at the data",
-                (unsigned long long)progress->step, spoilt->slot ? spoilt->slot : "",
-                spoilt->slot ? " of " : "", spoilt->name);
+    pock_format(
+        why,
+        "after step %llu %s%s'%s' is not finite: not saved, and a checkpoint already written stays as "
+        "it is. Try a smaller --lr, or look at the data",
+        (unsigned long long)progress->step, spoilt->slot ? spoilt->slot : "", spoilt->slot ? " of " : "",
+        spoilt->name);
     return false;
   }
   int64_t error = with_suffix(fresh, path, ".tmp") && with_suffix(previous, path, ".prev") ? 0 : -36;

@@ -411,7 +411,8 @@ void slice(Call& c, const char*) {
   c.axes(axes, static_cast<int64_t>(from.size()));
   if (const Tensor* t = c.known(0); t && !t->is_float) {
     if (axes.size() != 1)
-      throw c.fail("an integer tensor of shape {} cannot be sliced along {} axes", to_string(from), axes.size());
+      throw c.fail("an integer tensor of shape {} cannot be sliced along {} axes", to_string(from),
+                   axes.size());
     return fold_slice(c, c.axis(axes[0], std::ssize(from)), starts[0], ends[0], steps[0]);
   }
   Value* x = c.any(0);

@@ -172,7 +172,11 @@ TEST(Shapes, Folding) {
 TEST(Shapes, FoldingOfPads) {
   Model m;
   m.input("x", {1, 1, 1, 2}).output("y");
-  m.ints("given", {1, 2}).ints("rest", {0, 0, 1, 0, 0, 0}).ints("pairs", {-1, 2}).ints("flat", {-1}).ints("zero", {0});
+  m.ints("given", {1, 2})
+      .ints("rest", {0, 0, 1, 0, 0, 0})
+      .ints("pairs", {-1, 2})
+      .ints("flat", {-1})
+      .ints("zero", {0});
   m.ints("least", {std::numeric_limits<int64_t>::min() + 1});
   m.node("Concat", {"given", "rest"}, {"list"}, {{"axis", int64_t{0}}});
   m.node("Reshape", {"list", "pairs"}, {"matrix"});

@@ -157,7 +157,8 @@ TEST_F(Trainer, LossFallsAndTheLogIsJson) {
   EXPECT_NE(r.err.find("RssAnon"), std::string::npos);
 }
 
-// 83 samples in batches of 8: the five rows that fill up the last batch do not count. The weights are fake_program.c's.
+// 83 samples in batches of 8: the five rows that fill up the last batch do not count. The weights are
+// fake_program.c's.
 TEST_F(Trainer, EvaluationIsTheMeanOverAllSamples) {
   const double w[18] = {0.1, -0.2, 0.05, 0.3, 0.01, -0.1, 0.2, 0.1, -0.3}, b[3] = {0.5, 0.25, -1};
   x_[6 * (kSamples - 1)] = 50;  // so that counting the last sample more than once shows
@@ -402,7 +403,8 @@ TEST_F(Trainer, WeightsThatAreNoNumbersAreNotSaved) {
   std::vector<float> large = x_;
   for (float& v : large) v *= 1e17f;
   write_file(dir_ / "large", npy("<f4", "(83, 2, 3)", bytes_of(large)));
-  Result r = run({"train", "--data", "large", "--labels", "y.npy", "--steps", "1", "--lr", "1e38", "--checkpoint", "c"});
+  Result r = run(
+      {"train", "--data", "large", "--labels", "y.npy", "--steps", "1", "--lr", "1e38", "--checkpoint", "c"});
   EXPECT_EQ(r.status, 1);
   EXPECT_NE(r.err.find("after step 1 'fc."), std::string::npos) << r.err;
   EXPECT_NE(r.err.find("is not finite: not saved"), std::string::npos) << r.err;
