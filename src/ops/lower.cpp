@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "pock/ops/op.h"
 
 namespace pock {
