@@ -38,7 +38,6 @@ void clip(Call& c, const char*) {
 }
 
 // ---- Products
-// -------------------------------------------------------------------------------------------------------
 
 void matmul(Call& c, const char*) {
   Value *a = c.in(0), *b = c.in(1);
@@ -70,7 +69,6 @@ void gemm(Call& c, const char*) {
 }
 
 // ---- Windows
-// --------------------------------------------------------------------------------------------------------
 
 // The attributes that convolution and pooling share, for two spatial axes; one spatial axis becomes the
 // second of two.
@@ -195,7 +193,6 @@ void global_pool(Call& c, const char* op) {
 }
 
 // ---- Normalisation, softmax, reductions
-// -----------------------------------------------------------------------------
 
 // The number that was meant: 0.9, where the file has the float nearest to it.
 double decimal(float x) { return std::stod(fmt::format("{}", x)); }
@@ -211,9 +208,8 @@ void batch_norm(Call& c, const char*) {
       throw c.fail("input {} has shape {}, but the input has {} channels", i, to_string(c.shape(i)),
                    channels[0]);
   Value *scale = c.in(1), *shift = c.in(2), *mean = c.statistic(3);
-  Value* y =
-      c.value("batch_norm", {x, scale, shift, mean, c.statistic(4)},
-              {{"epsilon", decimal(epsilon)}, {"momentum", decimal(momentum)}, {"training", int64_t{0}}});
+  Value* y = c.value("batch_norm", {x, scale, shift, mean, c.statistic(4)},
+                     {{"epsilon", decimal(epsilon)}, {"momentum", decimal(momentum)}});
   c.out(0, y);
 }
 
@@ -263,7 +259,6 @@ void reduce_from_13(Call& c, const char* op) { reduce(c, op, 13); }
 void reduce_from_18(Call& c, const char* op) { reduce(c, op, 18); }
 
 // ---- Shapes
-// ---------------------------------------------------------------------------------------------------------
 
 // A constant tensor of integers keeps its elements; a value gets a reshape.
 void with_shape(Call& c, Dims shape) {
@@ -292,8 +287,7 @@ void reshape(Call& c, const char*) {
   if (rebatch && !target.empty() && target[0] == rebatch->from && !from.empty() && from[0] == rebatch->to)
     throw c.fail(
         "the target shape {} is fixed to the batch of {} that the file was exported with, and the batch is "
-        "to be "
-        "{}: export the model with a symbolic batch axis",
+        "to be {}: export the model with a symbolic batch axis",
         to_string(target), rebatch->from, rebatch->to);
   Dims shape = target;
   int64_t free = -1, rest = 1;
@@ -452,7 +446,6 @@ void gather(Call& c, const char*) {
 }
 
 // ---- Constants, copies, types
-// ---------------------------------------------------------------------------------------
 
 void constant(Call& c, const char*) {
   if (const auto* a = c.attribute("value")) {
@@ -533,7 +526,6 @@ void shape(Call& c, const char*) {
 }
 
 // ---- The table
-// ------------------------------------------------------------------------------------------------------
 
 const std::vector<OpRow>& table() {
   static const std::vector<OpRow> rows = {
@@ -601,14 +593,12 @@ std::vector<std::string> known_operators() {
 }
 
 int version_for(const OpRow& row, int64_t opset, const Loc& loc) {
-  int since = 0, refused = 0;
+  int since = 0;
   for (int v : row.since)
-    if (v <= opset) since = std::max(since, v);
-  for (int v : row.refused)
-    if (v <= opset) refused = std::max(refused, v);
-  if (!since || refused > since)
-    throw Error(loc, "opset {} has version {} of {}, which pock does not know; it knows the versions {}",
-                opset, refused, row.name, to_string(Dims(row.since.begin(), row.since.end())));
+    if (v <= opset) since = v;
+  if (!since)
+    throw Error(loc, "opset {} is older than every version of {} that pock knows: {}", opset, row.name,
+                to_string(Dims(row.since.begin(), row.since.end())));
   return since;
 }
 
