@@ -184,12 +184,29 @@ void average_pool(Call& c, const char*) {
   c.out(0, without_height(c, w, y));
 }
 
-void global_pool(Call& c, const char* op) {
+Value* with_spatial_axes(Call& c) {
   Value* x = c.in(0);
   if (x->type.rank() < 3) throw c.fail("there is no spatial axis in {}", to_string(x->type));
+  return x;
+}
+
+void global_average_pool(Call& c, const char*) {
+  Value* x = with_spatial_axes(c);
   std::vector<int64_t> axes(x->type.rank() - 2);
   std::iota(axes.begin(), axes.end(), 2);
-  c.out(0, c.value(op, {x}, {{"axes", axes}, {"keep", int64_t{1}}}));
+  c.out(0, c.value("reduce_mean", {x}, {{"axes", axes}, {"keep", int64_t{1}}}));
+}
+
+// A pooling and not a reduction: at ties the gradient goes to the first maximum.
+void global_max_pool(Call& c, const char*) {
+  Value* x = with_spatial_axes(c);
+  Dims d = x->type.dims, rows{d[0], d[1], 1, 1};
+  for (size_t i = 2; i < d.size(); ++i) {
+    rows[3] *= d[i];
+    d[i] = 1;
+  }
+  Value* y = c.value("max_pool", {c.reshape(x, rows)}, {{"kernel", Dims{1, rows[3]}}});
+  c.out(0, c.reshape(y, d));
 }
 
 // ---- Normalisation, softmax, reductions
@@ -545,8 +562,8 @@ const std::vector<OpRow>& table() {
       {"Flatten", {1, 9, 11, 13, 21, 23}, flatten},
       {"Gather", {1, 11, 13}, gather},
       {"Gemm", {7, 9, 11, 13}, gemm},
-      {"GlobalAveragePool", {1, 22}, global_pool, "reduce_mean"},
-      {"GlobalMaxPool", {1, 22}, global_pool, "reduce_max"},
+      {"GlobalAveragePool", {1, 22}, global_average_pool},
+      {"GlobalMaxPool", {1, 22}, global_max_pool},
       {"Identity", {1, 13, 14, 16, 19, 21, 23}, identity},
       {"Log", {6, 13}, unary, "log"},
       {"LogSoftmax", {1, 11, 13}, softmax, "log_softmax"},
