@@ -50,12 +50,11 @@ std::string weights_section(const Program& p) {
     char* to = bytes.data() + offset;
     std::memcpy(to, v->data->data(), v->data->size());
     if (v->type.dtype != DType::f32) return;
-    for (int64_t i = 0; i < v->type.elements(); ++i) {
-      uint32_t bits;
-      std::memcpy(&bits, to + 4 * i, 4);
-      if ((bits & 0x7f800000) != 0) continue;
-      bits &= 0x80000000;
-      std::memcpy(to + 4 * i, &bits, 4);
+    for (char* end = to + v->data->size(); to < end; to += sizeof(float)) {
+      float x;
+      std::memcpy(&x, to, sizeof x);
+      x = flushed(x);
+      std::memcpy(to, &x, sizeof x);
     }
   };
   for (const auto& [v, offset] : p.weights.offset) put(v, offset);

@@ -1,5 +1,5 @@
-// Reverse-mode differentiation at compile time. Output 0 is the loss. For every trained parameter the graph gets an output
-// "NAME.grad" (gradient_output_name), which the update pass takes away again.
+// Reverse-mode differentiation at compile time. Output 0 is the loss. For every trained parameter the graph
+// gets an output "NAME.grad" (gradient_output_name), which the update pass takes away again.
 #include <unordered_map>
 #include <unordered_set>
 
@@ -37,10 +37,11 @@ int autodiff(Graph& g, const PassOptions&) {
   loss_node(g);
   Value* loss = g.outputs()[0];
   std::unordered_set<const Value*> active = depends_on_trained(g);
-  if (!active.count(loss)) throw error("graph '{}': the loss depends on nothing that is marked as trained", g.name);
+  if (!active.count(loss))
+    throw error("graph '{}': the loss depends on nothing that is marked as trained", g.name);
 
-  // Contributions to the gradient of a value, in the order in which they were made. Their sum is made when the value's
-  // own node is reached: then all readers have been visited.
+  // Contributions to the gradient of a value, in the order in which they were made. Their sum is made when
+  // the value's own node is reached: then all readers have been visited.
   std::unordered_map<const Value*, std::vector<Value*>> contributions;
   auto gradient_of = [&](Value* v, Builder& b) -> Value* {
     auto it = contributions.find(v);

@@ -2,7 +2,6 @@
 // is one value for all who read it, because every reader stands before its update. What was copied on purpose
 // stays a copy.
 #include <algorithm>
-#include <cstring>
 #include <unordered_map>
 
 #include "pock/ops/op.h"

@@ -1,6 +1,6 @@
-// Moves each optimizer step to the earliest place: behind its gradient and behind every other reader of the parameter.
-// The gradient then dies at once, and the next one can take its memory. Running statistics likewise, but never before
-// the loss: a step that is given up leaves everything alone.
+// Moves each optimizer step to the earliest place: behind its gradient and behind every other reader of the
+// parameter. The gradient then dies at once, and the next one can take its memory. Running statistics
+// likewise, but never before the loss: a step that is given up leaves everything alone.
 #include <algorithm>
 
 #include "pock/ir/storage.h"
@@ -10,8 +10,8 @@
 namespace pock {
 namespace {
 
-// The nodes that exist only to make `update`'s new value: its maker, and what feeds that and nothing else, as long as it
-// stands behind the loss.
+// The nodes that exist only to make `update`'s new value: its maker, and what feeds that and nothing else, as
+// long as it stands behind the loss.
 void private_makers(Node* n, const Positions& position, int loss, std::vector<Node*>* group) {
   for (Value* v : n->inputs()) {
     Node* maker = v->node;
@@ -42,7 +42,8 @@ int immediate_update(Graph& g, const PassOptions&) {
     for (size_t i = 1; i < group.size(); ++i)
       for (Value* r : group[i]->results())
         for (Node* user : r->users)
-          if (user->op->has_effect() && std::find(group.begin(), group.end(), user) == group.end()) group.push_back(user);
+          if (user->op->has_effect() && std::find(group.begin(), group.end(), user) == group.end())
+            group.push_back(user);
     auto in_group = [&](Node* n) { return std::find(group.begin(), group.end(), n) != group.end(); };
 
     int after = position.at(loss);
@@ -58,7 +59,8 @@ int immediate_update(Graph& g, const PassOptions&) {
     Node* before = g.next(order[after]);
     while (before && in_group(before)) before = g.next(before);
     bool in_place_already = true;
-    for (size_t i = 0; i < group.size(); ++i) in_place_already &= position.at(group[i]) == after + 1 + static_cast<int>(i);
+    for (size_t i = 0; i < group.size(); ++i)
+      in_place_already &= position.at(group[i]) == after + 1 + static_cast<int>(i);
     if (!in_place_already) {
       for (Node* n : group) g.move_before(n, before);
       ++moved;

@@ -9,6 +9,7 @@ namespace {
 struct LossDef {
   const char* name;
   const char* doc;
+  bool on_logits;  // a softmax in front of it is undone
   // Adds the label input and returns the loss of every sample, f32[batch].
   Value* (*per_sample)(Builder&, Value* prediction);
 };
@@ -23,7 +24,8 @@ Value* cross_entropy(Builder& b, Value* logits) {
 
 Value* mean_squared_error(Builder& b, Value* prediction) {
   const Dims& dims = prediction->type.dims;
-  if (dims.empty()) throw Error(prediction->loc(), "mse wants an output with a batch axis, this one is a scalar");
+  if (dims.empty())
+    throw Error(prediction->loc(), "mse wants an output with a batch axis, this one is a scalar");
   Value* labels = b.graph.add_input("labels", prediction->type);
   Value* difference = b.sub(prediction, labels);
   Value* square = b.mul(difference, difference);
@@ -33,14 +35,14 @@ Value* mean_squared_error(Builder& b, Value* prediction) {
 }
 
 constexpr LossDef kLosses[] = {
-    {"cross-entropy", "softmax cross-entropy; labels are class ids", cross_entropy},
-    {"mse", "mean squared error; labels have the output's shape", mean_squared_error},
+    {"cross-entropy", "softmax cross-entropy; labels are class ids", true, cross_entropy},
+    {"mse", "mean squared error; labels have the output's shape", false, mean_squared_error},
 };
 
-// A softmax in front of a cross-entropy is undone: the loss works on the logits.
-Value* logits_of(Value* prediction) {
-  const Node* n = prediction->node;
-  return n && n->op->normalizes_classes ? n->in(0) : prediction;
+const LossDef* find_loss(const std::string& name) {
+  for (const LossDef& l : kLosses)
+    if (name == l.name) return &l;
+  return nullptr;
 }
 
 std::string choices() {
@@ -61,29 +63,29 @@ std::string derive_loss(const Graph& g, const std::string& wanted) {
   if (g.outputs().empty()) throw error("{}: the model has no output", g.model_file);
   const Value* out = g.outputs()[0];
   if (!wanted.empty()) {
-    for (const LossDef& l : kLosses)
-      if (wanted == l.name) return wanted;
+    if (find_loss(wanted)) return wanted;
     throw error("--loss {}: there is no such loss; the choices are{}", wanted, choices());
   }
-  if (g.outputs().size() == 1 && is_float(out->type.dtype) && out->type.elements() == 1 && out->type.rank() == 0)
+  if (g.outputs().size() == 1 && is_float(out->type.dtype) && out->type.elements() == 1 &&
+      out->type.rank() == 0)
     return kModelLoss;
   if (g.outputs().size() == 1 && out->node && out->node->op->normalizes_classes) return "cross-entropy";
   std::string outputs;
   for (size_t i = 0; i < g.outputs().size(); ++i)
     outputs += fmt::format("\n  output '{}' is {}", g.output_name(i), to_string(g.outputs()[i]->type));
-  throw error("{}: cannot tell what to train for: no output is a scalar loss or ends in Softmax.{}\nSay it:{}",
-              g.model_file, outputs, choices());
+  throw error(
+      "{}: cannot tell what to train for: no output is a scalar loss or ends in Softmax.{}\nSay it:{}",
+      g.model_file, outputs, choices());
 }
 
 int attach_loss(Graph& g, const PassOptions& options) {
   std::string name = derive_loss(g, options.loss);
   if (name == kModelLoss) return 0;
+  const LossDef& loss = *find_loss(name);
   Value* out = g.outputs()[0];
-  Value* prediction = name == std::string("cross-entropy") ? logits_of(out) : out;
   Builder b(g, out->loc());
-  Value* samples = nullptr;
-  for (const LossDef& l : kLosses)
-    if (name == l.name) samples = l.per_sample(b, prediction);
+  bool undone = loss.on_logits && out->node && out->node->op->normalizes_classes;
+  Value* samples = loss.per_sample(b, undone ? out->node->in(0) : out);
   if (options.inference) {
     while (g.outputs().size() > 1) g.remove_output(g.outputs().size() - 1);
     g.add_output(samples, "sample_loss");

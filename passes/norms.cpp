@@ -1,5 +1,5 @@
-// Decides for each batch norm whether it trains (batch statistics, running ones updated), is frozen (running statistics)
-// or is folded into the convolution in front of it, and says what was chosen.
+// Decides for each batch norm whether it trains (batch statistics, running ones updated), is frozen (running
+// statistics) or is folded into the convolution in front of it, and says what was chosen.
 #include <cmath>
 
 #include "pock/ops/evaluate.h"
@@ -7,6 +7,23 @@
 #include "pock/passes/passes.h"
 
 namespace pock {
+
+const char* to_string(NormMode m) {
+  constexpr const char* kNames[] = {"train", "frozen", "fold"};
+  return kNames[static_cast<int>(m)];
+}
+
+NormRule parse_norm_rule(const std::string& text) {
+  size_t equals = text.rfind('=');
+  std::string pattern = equals == std::string::npos ? "*" : text.substr(0, equals);
+  std::string wanted = equals == std::string::npos ? text : text.substr(equals + 1), names;
+  for (NormMode mode : {NormMode::train, NormMode::frozen, NormMode::fold}) {
+    if (wanted == to_string(mode)) return {pattern, mode};
+    names += (names.empty() ? "" : ", ") + std::string(to_string(mode));
+  }
+  throw error("--bn '{}': the mode is one of {}", text, names);
+}
+
 namespace {
 
 // batch_norm(x, scale, shift, mean, variance) as imported.
@@ -21,10 +38,6 @@ bool match(Node* n, BatchNorm* out) {
   return true;
 }
 
-const char* to_string(NormMode m) {
-  return m == NormMode::train ? "train" : m == NormMode::frozen ? "frozen" : "fold";
-}
-
 // What --bn, or else the rule "train where the scale is trained", says.
 NormMode mode_of(const BatchNorm& bn, const PassOptions& options) {
   NormMode mode = bn.scale->trained ? NormMode::train : NormMode::frozen;
@@ -37,15 +50,18 @@ void train(Graph& g, const BatchNorm& bn, bool unbiased) {
   Node* n = bn.node;
   int64_t count = bn.x->type.elements() / bn.x->type.dim(1);
   if (count < 2)
-    throw Error(n->loc, "batch statistics need more than one value a channel, the input has one; use a larger --batch, "
-                "or freeze it: --bn '{}=frozen'", n->loc.name)
+    throw Error(
+        n->loc,
+        "batch statistics need more than one value a channel, the input has one; use a larger --batch, "
+        "or freeze it: --bn '{}=frozen'",
+        n->loc.name)
         .note(bn.x->loc(), "the input is {}", to_string(bn.x->type));
   Builder here(g, n->loc, n);
   Node* y = here.make("batch_norm_train", {bn.x, bn.scale, bn.shift}, {{"epsilon", n->number("epsilon")}});
   g.replace_uses(n->out(0), y->out(0));
 
-  // Running statistics change after the loss is known: a step that is given up for a loss that is not finite must leave
-  // them alone.
+  // Running statistics change after the loss is known: a step that is given up for a loss that is not finite
+  // must leave them alone.
   Builder end(g, n->loc);
   double keep = n->number("momentum");
   auto follow = [&](Value* running, Value* batch, double factor) {
@@ -83,14 +99,17 @@ bool match(Value* x, Convolution* out) {
   return out->weight->kind == ValueKind::param && alone(out->weight);
 }
 
-// Multiplies scale / sqrt(variance + epsilon) into the convolution's weight, and turns the rest into a bias. Both are
-// computed here once, in double.
+// Multiplies scale / sqrt(variance + epsilon) into the convolution's weight, and turns the rest into a bias.
+// Both are computed here once, in double.
 void fold(Graph& g, const BatchNorm& bn) {
   Convolution conv;
   bool fits = match(bn.x, &conv);
-  if (!fits || conv.weight->trained || (conv.bias && conv.bias->trained) || bn.scale->trained || bn.shift->trained)
-    throw Error(bn.node->loc, "cannot be folded: it must follow a convolution whose weight and bias, like the norm's own "
-                "scale and shift, are frozen and used once; use --bn '{}=frozen'", bn.node->loc.name);
+  if (!fits || conv.weight->trained || (conv.bias && conv.bias->trained) || bn.scale->trained ||
+      bn.shift->trained)
+    throw Error(bn.node->loc,
+                "cannot be folded: it must follow a convolution whose weight and bias, like the norm's own "
+                "scale and shift, are frozen and used once; use --bn '{}=frozen'",
+                bn.node->loc.name);
   auto numbers = [](Value* v) {
     Memory m;
     if (v->data) m.set(v, v->data);
@@ -124,7 +143,9 @@ int norms(Graph& g, const PassOptions& options) {
     bool hit = false;
     BatchNorm bn;
     for (Node* n : g.nodes()) hit |= match(n, &bn) && glob_match(rule.pattern, n->loc.name);
-    if (!hit) report.add(fmt::format("--bn '{}={}' matches no batch norm of the model", rule.pattern, to_string(rule.mode)));
+    if (!hit)
+      report.add(
+          fmt::format("--bn '{}={}' matches no batch norm of the model", rule.pattern, to_string(rule.mode)));
   }
   for (Node* n : g.nodes()) {
     BatchNorm bn;

@@ -1,6 +1,5 @@
 // The one place that knows the order of the passes, and why.
-#include "pock/passes/pass.h"
-
+#include <algorithm>
 #include <chrono>
 
 #include "pock/ir/verify.h"
@@ -11,20 +10,20 @@ namespace pock {
 const std::vector<Pass>& training_pipeline() {
   static const std::vector<Pass> passes = {
       {"preprocess", preprocess, "scale and normalise u8 inputs inside the graph", false},
-      {"loss", attach_loss, "output 0 becomes the loss; needs the model's own outputs, so before anything else", false},
+      {"loss", attach_loss, "output 0 becomes the loss, while the model's own outputs are there", false},
       {"select", select, "mark what is trained; all else is frozen from here on", false},
-      {"norms", norms, "train, freeze or fold each batch norm: needs to know whether its scale is trained", false},
-      {"expand", expand_without_gradient, "operators without a gradient of their own become others that have one", false},
+      {"norms", norms, "train, freeze or fold each batch norm, by whether its scale is trained", false},
+      {"expand_without_gradient", expand_without_gradient, "becomes operators that have one", false},
       {"autodiff", autodiff, "append gradients, only along paths that reach something trained", false},
       {"update", update, "append the optimizer's step for every trained parameter", false},
-      {"expand_rest", expand, "what has served its gradient rule becomes plain operators", false},
-      {"prune", dce, "drop the gradients and saved values that nobody wants, before later passes look at them", true},
+      {"expand", expand, "what has served its gradient rule becomes plain operators", false},
+      {"prune", dce, "drop gradients and saved values that nobody wants, before others look at them", true},
       {"fold_constants", fold_constants, "compute at compile time what depends on constants alone", true},
       {"cse", cse, "gradient rules ask for the same thing twice", true},
       {"dce", dce, "drop what folding and merging left unread", true},
-      {"immediate_update", immediate_update, "each update as early as its readers allow: a gradient lives briefly", true},
-      {"recompute", recompute, "cheap results are computed again in the backward part; after cse, which would merge them", true},
-      {"inplace", inplace, "element-for-element results take over dying inputs; last, for it depends on the order", true},
+      {"immediate_update", immediate_update, "as early as its readers allow: a gradient lives briefly", true},
+      {"recompute", recompute, "cheap results anew in the backward part; cse would merge them", true},
+      {"inplace", inplace, "results take over dying inputs; last, for it depends on the order", true},
   };
   return passes;
 }
@@ -42,11 +41,19 @@ const std::vector<Pass>& inference_pipeline() {
   return passes;
 }
 
-const Pass* find_pass(std::string_view name) {
+const Pass& get_pass(const std::string& name) {
   for (const auto* list : {&training_pipeline(), &inference_pipeline()})
     for (const Pass& p : *list)
-      if (p.name == name) return &p;
-  return nullptr;
+      if (p.name == name) return p;
+  throw error("there is no pass '{}'; the passes are {}", name, pass_names());
+}
+
+std::string pass_names() {
+  std::vector<std::string> names;
+  for (const auto* list : {&training_pipeline(), &inference_pipeline()})
+    for (const Pass& p : *list)
+      if (std::find(names.begin(), names.end(), p.name) == names.end()) names.push_back(p.name);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::vector<PassRun> run_passes(Graph& g, const std::vector<Pass>& passes, const PassOptions& options,

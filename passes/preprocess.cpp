@@ -10,14 +10,15 @@ int preprocess(Graph& g, const PassOptions& options) {
   for (Value* v : g.inputs())
     if (is_float(v->type.dtype)) inputs.push_back(v);
   if (inputs.size() != 1)
-    throw error("{}: --input-scale, --input-mean and --input-std want a model with one float input, it has {}",
-                g.model_file, inputs.size());
+    throw error(
+        "{}: --input-scale, --input-mean and --input-std want a model with one float input, it has {}",
+        g.model_file, inputs.size());
   Value* x = inputs[0];
   int64_t channels = x->type.rank() >= 2 ? x->type.dim(1) : 1;
   auto per_channel = [&](const char* flag, const std::vector<double>& values) {
     if (values.size() != 1 && static_cast<int64_t>(values.size()) != channels)
-      throw error("{}: {} wants 1 number or {} (the channels of input '{}', {}), not {}", g.model_file, flag, channels,
-                  x->name, to_string(x->type), values.size());
+      throw error("{}: {} wants 1 number or {} (the channels of input '{}', {}), not {}", g.model_file, flag,
+                  channels, x->name, to_string(x->type), values.size());
     return std::vector<float>(values.begin(), values.end());
   };
   std::vector<Node*> readers = x->users;

@@ -1,8 +1,9 @@
-// Keeps fewer activations: a forward result that is cheap to make again from what is kept anyway is made again right
-// before the backward part reads it. With batch norm this leaves little more than the convolutions' outputs alive.
-#include <unordered_map>
+// Keeps fewer activations: a forward result that is cheap to make again from what is kept anyway is made
+// again right before the backward part reads it. With batch norm this leaves little more than the
+// convolutions' outputs alive.
 #include <unordered_set>
 
+#include "pock/ir/storage.h"
 #include "pock/ops/op.h"
 #include "pock/passes/passes.h"
 #include "pock/plan/plan.h"
@@ -12,11 +13,7 @@ namespace {
 
 class Recompute {
  public:
-  explicit Recompute(Graph& g) : g_(g) {
-    int i = 0;
-    for (Node* n : g.nodes()) position_[n] = i++;
-    loss_ = position_.at(loss_node(g));
-  }
+  explicit Recompute(Graph& g) : g_(g), position_(positions(g)), loss_(position_.at(loss_node(g))) {}
 
   int run() {
     // Forward results that the backward part reads. Views count as their base.
@@ -102,9 +99,7 @@ class Recompute {
   }
 
   void remake(Value* v) {
-    std::vector<Node*> order = g_.nodes();
-    std::unordered_map<Node*, int> now;
-    for (size_t i = 0; i < order.size(); ++i) now[order[i]] = static_cast<int>(i);
+    Positions now = positions(g_);
     Node* first = nullptr;
     for (Node* n : readers(v))
       if (!first || now.at(n) < now.at(first)) first = n;
@@ -127,8 +122,8 @@ class Recompute {
   }
 
   Graph& g_;
-  std::unordered_map<const Node*, int> position_;
-  int loss_ = 0;
+  const Positions position_;  // before anything was copied
+  const int loss_;
   std::unordered_set<const Value*> kept_;
 };
 

@@ -1,5 +1,5 @@
-// Marks what is trained: the float parameters that reach the loss through differentiable operators, narrowed by --train
-// and --freeze.
+// Marks what is trained: the float parameters that reach the loss through differentiable operators, narrowed
+// by --train and --freeze.
 #include <unordered_set>
 
 #include "pock/ops/op.h"
@@ -49,14 +49,16 @@ int select(Graph& g, const PassOptions& options) {
     bool wanted = options.train.empty() || matches(options.train, p->name);
     p->trained = wanted && reach.count(p) && !matches(options.freeze, p->name);
     if (!options.train.empty() && wanted && !reach.count(p))
-      say(fmt::format("note: parameter '{}' does not reach the loss through differentiable operators; it stays frozen",
-                      p->name));
+      say(fmt::format(
+          "note: parameter '{}' does not reach the loss through differentiable operators; it stays frozen",
+          p->name));
     trained += p->trained;
   }
   if (!trained && report.empty())
-    report.add(fmt::format("{}: nothing to train: of {} float parameters none is selected and reaches the loss; "
-                           "check --train and --freeze, or that the model has weights",
-                           g.model_file, floats));
+    report.add(
+        fmt::format("{}: nothing to train: of {} float parameters none is selected and reaches the loss; "
+                    "check --train and --freeze, or that the model has weights",
+                    g.model_file, floats));
   report.throw_if_any();
   return trained;
 }

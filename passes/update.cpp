@@ -18,9 +18,13 @@ int update(Graph& g, const PassOptions& options) {
     if (!p->trained) continue;
     auto gradient = gradients.find(gradient_output_name(*p));
     if (gradient == gradients.end())
-      throw Error(p->loc(), "is marked as trained, but the graph has no output '{}'", gradient_output_name(*p));
+      throw Error(p->loc(), "is marked as trained, but the graph has no output '{}'",
+                  gradient_output_name(*p));
     Builder b(g, p->loc());
-    UpdateArgs args{b, options.optimizer, p, gradient->second,
+    UpdateArgs args{b,
+                    options.optimizer,
+                    p,
+                    gradient->second,
                     [&](const std::string& slot) { return g.add_optimizer_state(p, slot, p->type); },
                     [&](const std::string& name) {
                       Value*& v = scalars[name];

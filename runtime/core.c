@@ -1,4 +1,4 @@
-// Memory and strings: what a compiler expects to find even in a program without a C library.
+// Memory: what a compiler expects to find even in a program without a C library.
 //
 // Compiled with -fno-builtin, or the loops below would be recognized and replaced by calls to themselves.
 // `used` keeps the four memory functions through link-time optimization: calls to them may appear later.

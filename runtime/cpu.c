@@ -32,12 +32,6 @@ uint64_t pock_cpu_have(void) {
   if (bit(r[1], 28)) have |= POCK_CPU_AVX512CD;
   if (bit(r[1], 30)) have |= POCK_CPU_AVX512BW;
   if (bit(r[1], 31)) have |= POCK_CPU_AVX512VL;
-  if (bit(r[2], 11)) have |= POCK_CPU_AVX512_VNNI;
-  uint32_t subleaf[4];
-  __asm__ volatile("cpuid"
-                   : "=a"(subleaf[0]), "=b"(subleaf[1]), "=c"(subleaf[2]), "=d"(subleaf[3])
-                   : "a"(7), "c"(1));
-  if (r[0] >= 1 && bit(subleaf[0], 5)) have |= POCK_CPU_AVX512_BF16;
   return have;
 }
 
@@ -58,8 +52,8 @@ void pock_flush_denormals(void) {
 #endif
 
 void pock_put_cpu(struct pock_text* out, uint64_t bits) {
-  static const char names[][12] = {"avx2", "fma",  "avx512f",  "avx512vl",   "avx512bw",  "avx512dq",
-                                   "bmi2", "f16c", "avx512cd", "avx512vnni", "avx512bf16"};
+  static const char names[][12] = {"avx2",     "fma",  "avx512f", "avx512vl", "avx512bw",
+                                   "avx512dq", "bmi2", "f16c",    "avx512cd"};
   const char* separator = "";
   for (uint32_t i = 0; i < 64; ++i) {
     if (!(bits >> i & 1)) continue;

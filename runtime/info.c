@@ -1,7 +1,7 @@
 // `trainer info`: what was compiled in.
 #include "runtime.h"
 
-uint64_t pock_trained_count(const struct pock_program* program) {
+static uint64_t trained_count(const struct pock_program* program) {
   uint64_t total = 0;
   for (uint32_t i = 0; i < program->tensor_count; ++i) {
     const struct pock_tensor* t = &program->tensors[i];
@@ -31,7 +31,7 @@ static void put_json(struct pock_text* out, const struct pock_program* p) {
   } numbers[] = {{"batch", p->batch},
                  {"threads", p->threads},
                  {"seed", p->seed},
-                 {"trained", pock_trained_count(p)},
+                 {"trained", trained_count(p)},
                  {"trained_bytes", trained_bytes(p)},
                  {"arena_bytes", p->arena_bytes},
                  {"params_bytes", p->params_bytes},
@@ -72,7 +72,7 @@ static void put_size_line(struct pock_text* out, const char* what, uint64_t byte
 static void put_plain(struct pock_text* out, const struct pock_program* p) {
   pock_format(out, "model      %s (hash %s)\n", p->model, p->model_hash);
   pock_format(out, "compiler   %s for %s\n", p->compiler, p->target);
-  pock_format(out, "trains     %s: %llu numbers, ", p->scheme, (unsigned long long)pock_trained_count(p));
+  pock_format(out, "trains     %s: %llu numbers, ", p->scheme, (unsigned long long)trained_count(p));
   pock_put_size(out, trained_bytes(p));
   pock_format(out, "\nloss       %s\noptimizer  %s", p->loss, p->optimizer);
   for (uint32_t i = 0; i < p->hyper_count; ++i)

@@ -135,10 +135,10 @@ enum option {
 };
 
 static const char option_names[UNKNOWN][20] = {
-    "--epochs",    "--steps",       "--lr",         "--seed",
-    "--threads",   "--no-shuffle",  "--poison-arena", "--checkpoint", "--checkpoint-every",
-    "--resume",    "--log",         "--data",       "--labels",
-    "--eval-data", "--eval-labels", "--opt"};
+    "--epochs",           "--steps",      "--lr",           "--seed",
+    "--threads",          "--no-shuffle", "--poison-arena", "--checkpoint",
+    "--checkpoint-every", "--resume",     "--log",          "--data",
+    "--labels",           "--eval-data",  "--eval-labels",  "--opt"};
 
 static bool set_option(struct parser* p, enum option option, const char* value) {
   struct pock_options* o = p->options;

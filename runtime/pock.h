@@ -1,13 +1,13 @@
 // The contract between a generated training step and the runtime that drives it.
 //
 // pockc emits one `struct pock_program pock_program` per compiled model: tables that say what the step reads
-// and writes, and the entry points. Everything here is plain C11 and freestanding: no libc, no allocation after
-// start, no globals other than the constant tables. Offsets are in bytes.
+// and writes, and the entry points. Everything here is plain C11 and freestanding: no libc, no allocation
+// after start, no globals other than the constant tables. Offsets are in bytes.
 //
 //   pock_buffers memory = {arena, params, state, weights, scalars};
-//   pock_program.scalars(hyper, step, memory.scalars);       // lr and friends of this step, in double, rounded once
-//   pock_program.forward(&memory, &threads);                 // ... up to the loss, changes no parameter
-//   pock_program.update(&memory, &threads);                  // backward and every update
+//   pock_program.scalars(hypers, step, memory.scalars);  // lr and friends of this step, rounded once
+//   pock_program.forward(&memory, &threads);             // ... up to the loss, changes no parameter
+//   pock_program.update(&memory, &threads);              // backward and every update
 #ifndef POCK_H
 #define POCK_H
 
@@ -35,9 +35,9 @@ enum pock_role {
 
 // A tensor that outlives a step, under its name, shape and order in the model file.
 struct pock_tensor {
-  const char *name;
-  const char *slot;  // optimizer slot ("momentum", "exp_avg", ...), else NULL
-  const int64_t *dims;
+  const char* name;
+  const char* slot;  // optimizer slot ("momentum", "exp_avg", ...), else NULL
+  const int64_t* dims;
   uint64_t offset;  // into the block that its role names
   uint64_t bytes;
   uint8_t dtype;
@@ -49,20 +49,20 @@ struct pock_tensor {
 enum pock_feed { POCK_DATA = 0, POCK_LABELS = 1 };
 
 struct pock_input {
-  const char *name;  // the model input; for labels, the output that they belong to
-  const int64_t *dims;
-  uint64_t offset;   // into the arena
+  const char* name;  // the model input; for labels, the output that they belong to
+  const int64_t* dims;
+  uint64_t offset;  // into the arena
   uint64_t infer_offset;
   uint64_t bytes;
-  int64_t classes;   // labels: ids must lie in [0, classes); 0 where that does not apply
+  int64_t classes;  // labels: ids must lie in [0, classes); 0 where that does not apply
   uint8_t dtype;
-  uint8_t feed;      // enum pock_feed
+  uint8_t feed;  // enum pock_feed
   uint8_t rank;
 };
 
 // A number the person at the device may change (--lr, --opt key=value).
 struct pock_hyper {
-  const char *name;
+  const char* name;
   double value;  // compiled-in value
   double low;    // inclusive
   double high;   // inclusive, or exclusive if `open`: betas of 1 make no sense
@@ -70,55 +70,56 @@ struct pock_hyper {
 };
 
 struct pock_buffers {
-  char *arena;          // activations, gradients, workspace, inputs
-  char *params;         // trained tensors and statistics, copied from the weights section at start
-  char *state;          // optimizer state, zero at start
-  const char *weights;  // the weights section, read only; frozen tensors are read from here
-  float *scalars;       // what pock_program.scalars wrote
+  char* arena;          // activations, gradients, workspace, inputs
+  char* params;         // trained tensors and statistics, copied from the weights section at start
+  char* state;          // optimizer state, zero at start
+  const char* weights;  // the weights section, read only; frozen tensors are read from here
+  float* scalars;       // what pock_program.scalars wrote
 };
 
 // One kernel: does iterations [begin, end) of its outermost parallel loop.
-typedef void (*pock_kernel)(void *const *args, int64_t begin, int64_t end);
+typedef void (*pock_kernel)(void* const* args, int64_t begin, int64_t end);
 
 // Runs fn over [0, n) on as many threads as there are, in one static split, and returns when all is done.
 // Each thread has flush-to-zero and round-to-nearest set.
 struct pock_threads {
-  void (*parallel_for)(void *context, pock_kernel fn, void *const *args, int64_t n);
-  void *context;
+  void (*parallel_for)(void* context, pock_kernel fn, void* const* args, int64_t n);
+  void* context;
 };
 
 struct pock_program {
-  const char *model;       // file name of the model, for people
-  const char *model_hash;  // 16 hex digits; a checkpoint of another model is refused
-  const char *optimizer;   // "sgd", "adam", ...
-  const char *loss;        // "cross-entropy", ...
-  const char *scheme;      // what is trained, one line; saved with a checkpoint
-  const char *compiler;    // "pock 0.1.0"
-  const char *target;      // "x86-64 (znver4)"
-  const struct pock_tensor *tensors;  // trained and statistics in file order, then optimizer state, then frozen
-  const struct pock_input *inputs;    // model inputs, then labels
-  const struct pock_hyper *hypers;
-  const char *weights;  // the weights section: [0, params_bytes) is the params block at start, frozen ones follow
+  const char* model;       // file name of the model, for people
+  const char* model_hash;  // 16 hex digits; a checkpoint of another model is refused
+  const char* optimizer;   // "sgd", "adam", ...
+  const char* loss;        // "cross-entropy", ...
+  const char* scheme;      // what is trained, one line; saved with a checkpoint
+  const char* compiler;    // "pock 0.1.0"
+  const char* target;      // "x86-64 (znver4)"
+  // Trained ones and statistics in file order, then optimizer state, then frozen ones.
+  const struct pock_tensor* tensors;
+  const struct pock_input* inputs;  // model inputs, then labels
+  const struct pock_hyper* hypers;
+  const char* weights;  // [0, params_bytes): the params block at start; frozen ones follow
   uint64_t arena_bytes, params_bytes, state_bytes, weights_bytes;
   uint64_t scalars_count;
-  uint64_t loss_offset;          // f32 scalar in the arena, valid after forward()
+  uint64_t loss_offset;  // f32 scalar in the arena, valid after forward()
   // The inference graph shares the arena and the parameters. Offsets are valid after infer().
-  uint64_t predictions_offset;   // f32[batch, ...] the model's first output
-  uint64_t predictions_count;    // elements a sample; with class labels, the classes
-  uint64_t sample_loss_offset;   // f32[batch], the loss of every sample; ~0 where the loss is the model's own scalar
-  uint64_t seed;                 // compiled-in --seed
-  uint64_t cpu_needs;            // enum pock_cpu bits the kernels rely on
+  uint64_t predictions_offset;  // f32[batch, ...] the model's first output
+  uint64_t predictions_count;   // elements a sample; with class labels, the classes
+  uint64_t sample_loss_offset;  // f32[batch], each sample's loss; ~0 where the model has its own loss
+  uint64_t seed;                // compiled-in --seed
+  uint64_t cpu_needs;           // enum pock_cpu bits the kernels rely on
   uint32_t tensor_count, input_count, hyper_count;
   uint32_t batch;
-  uint32_t threads;              // planned for at most this many
-  uint8_t accuracy;              // predictions are class scores and labels class ids
+  uint32_t threads;  // planned for at most this many
+  uint8_t accuracy;  // predictions are class scores and labels class ids
 
   // Step inputs in float from hyper-parameters in double; `step` counts from 1.
   // Without threads (null), all work is done on the calling thread.
-  void (*scalars)(const double *hypers, double step, float *out);
-  void (*forward)(const struct pock_buffers *, const struct pock_threads *);
-  void (*update)(const struct pock_buffers *, const struct pock_threads *);
-  void (*infer)(const struct pock_buffers *, const struct pock_threads *);
+  void (*scalars)(const double* hypers, double step, float* out);
+  void (*forward)(const struct pock_buffers*, const struct pock_threads*);
+  void (*update)(const struct pock_buffers*, const struct pock_threads*);
+  void (*infer)(const struct pock_buffers*, const struct pock_threads*);
 };
 
 // Instruction-set extensions that the trainer checks for at start, before any kernel runs.
@@ -131,9 +132,7 @@ enum pock_cpu {
   POCK_CPU_AVX512DQ = 1 << 5,
   POCK_CPU_BMI2 = 1 << 6,
   POCK_CPU_F16C = 1 << 7,
-  POCK_CPU_AVX512CD = 1 << 8,
-  POCK_CPU_AVX512_VNNI = 1 << 9,
-  POCK_CPU_AVX512_BF16 = 1 << 10
+  POCK_CPU_AVX512CD = 1 << 8
 };
 
 extern const struct pock_program pock_program;

@@ -10,11 +10,13 @@
 
 #include "pock.h"
 
-// ---- core.c: the four functions a compiler may call on its own, and strings
+// ---- core.c: the four functions a compiler may call on its own
 void* memcpy(void* restrict to, const void* restrict from, size_t n);
 void* memmove(void* to, const void* from, size_t n);
 void* memset(void* to, int byte, size_t n);
 int memcmp(const void* a, const void* b, size_t n);
+
+// ---- strings.c
 size_t pock_length(const char* s);
 bool pock_equal(const char* a, const char* b);
 bool pock_starts(const char* s, const char* prefix);
@@ -188,7 +190,6 @@ bool pock_parse_options(const struct pock_program* program, char** argv, struct 
 
 // ---- info.c
 void pock_print_info(const struct pock_program* program, bool json);
-uint64_t pock_trained_count(const struct pock_program* program);
 
 // ---- main_trainer.c
 int pock_main(int argc, char** argv);

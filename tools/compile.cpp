@@ -1,37 +1,21 @@
 #include "compile.h"
 
 #include <chrono>
-
 #include <nlohmann/json.hpp>
 
 #include "files.h"
 #include "pock/codegen/compile.h"
 #include "pock/frontends/import.h"
 #include "pock/ir/text.h"
-#include "pock/ops/op.h"
 #include "pock/passes/passes.h"
 
 namespace pock {
 
-const std::vector<std::string> kEmitChoices = {"exe", "obj", "llvm-ir", "asm", "graph", "loops"};
-const std::vector<std::pair<std::string, std::string>> kCodegenSwitches = {
-    {"schedule", "plain loops, exactly as the operators define them"},
-    {"share_kernels", "a function for every node, even where two are the same"},
-    {"update_in_place", "new parameter values are made in the arena and copied"},
-};
-
 namespace {
 
-NormRule parse_norm(const std::string& text) {
-  size_t equals = text.rfind('=');
-  NormRule rule{equals == std::string::npos ? "*" : text.substr(0, equals), NormMode::train};
-  std::string mode = equals == std::string::npos ? text : text.substr(equals + 1);
-  if (mode == "train") rule.mode = NormMode::train;
-  else if (mode == "frozen") rule.mode = NormMode::frozen;
-  else if (mode == "fold") rule.mode = NormMode::fold;
-  else throw error("--bn '{}': the mode is one of train, frozen, fold", text);
-  return rule;
-}
+// What the code generator writes; the stages before it are "graph" and "loops".
+constexpr std::pair<const char*, Emit> kCode[] = {
+    {"exe", Emit::exe}, {"obj", Emit::obj}, {"llvm-ir", Emit::llvm_ir}, {"asm", Emit::assembly}};
 
 ImportOptions import_options(const CompileArgs& args) {
   ImportOptions options;
@@ -67,12 +51,14 @@ std::string scheme_text(const Graph& train) {
   return fmt::format("{} of {} parameters: {}", trained, all, names);
 }
 
-nlohmann::ordered_json report_json(const CompileArgs& args, const Program& program, const std::vector<PassRun>& train_runs,
+nlohmann::ordered_json report_json(const CompileArgs& args, const Program& program,
+                                   const std::vector<PassRun>& train_runs,
                                    const std::vector<PassRun>& infer_runs, double seconds) {
   using json = nlohmann::ordered_json;
   auto passes = [](const std::vector<PassRun>& runs) {
     json list = json::array();
-    for (const PassRun& r : runs) list.push_back({{"name", r.name}, {"changes", r.changes}, {"seconds", r.seconds}});
+    for (const PassRun& r : runs)
+      list.push_back({{"name", r.name}, {"changes", r.changes}, {"seconds", r.seconds}});
     return list;
   };
   int64_t parameters = 0, trained = 0, state = 0;
@@ -125,30 +111,60 @@ std::string loops_text(const Program& program) {
   return text;
 }
 
+// What was chosen for the person, where they did not choose themselves.
+void say_choices(const CompileArgs& args, const Graph& model, const std::string& loss,
+                 const OptimizerChoice& optimizer) {
+  if (args.passes.loss.empty())
+    say(loss == kModelLoss
+            ? fmt::format("loss: output '{}' is a scalar, so it is the loss", model.output_name(0))
+            : fmt::format("loss: the model ends in Softmax, so {} on its logits", loss));
+  if (args.optimizer.empty()) say(fmt::format("optimizer: none given, so {}", to_string(optimizer)));
+}
+
+void say_result(const std::string& out, const Program& program, size_t bytes, double seconds) {
+  const Plan& plan = program.train_plan;
+  say(fmt::format("trained: {}", program.options.scheme));
+  say(fmt::format(
+      "arena {} (no plan can do with less than {}; peak at {}), parameters {}, optimizer state {}",
+      bytes_text(program.arena_bytes()),
+      bytes_text(std::max(plan.lower_bound, program.infer_plan.lower_bound)),
+      plan.peak_node ? "'" + plan.peak_node->loc.name + "'" : "none", bytes_text(program.params.bytes),
+      bytes_text(program.state.bytes)));
+  say(fmt::format("wrote {} ({}, {} kernels) in {:.1f} s; try {}{} train --help", out,
+                  bytes_text(static_cast<int64_t>(bytes)), program.kernels.size(), seconds,
+                  out.find('/') == std::string::npos ? "./" : "", out));
+}
+
+std::string code(Program& program, const std::string& kind) {
+  for (const auto& [name, what] : kCode)
+    if (kind == name) return emit(program, what);
+  POCK_CHECK(kind == "loops", "--emit {}", kind);
+  return loops_text(program);
+}
+
 }  // namespace
+
+std::vector<std::string> emit_choices() {
+  std::vector<std::string> names;
+  for (const auto& [name, what] : kCode) names.push_back(name);
+  names.insert(names.end(), {"graph", "loops"});
+  return names;
+}
 
 void run_compile(const CompileArgs& args) {
   auto start = std::chrono::steady_clock::now();
   Target target = find_target(args.target, args.cpu);
   PassOptions options = args.passes;
-  for (const std::string& text : args.norms) options.norms.push_back(parse_norm(text));
+  for (const std::string& text : args.norms) options.norms.push_back(parse_norm_rule(text));
   if (!args.norm_variance.empty()) options.unbiased_variance = args.norm_variance == "unbiased";
   options.optimizer = parse_optimizer(args.optimizer.empty() ? "sgd" : args.optimizer);
   int threads = args.threads.value_or(target.threads);
   if (threads < 1 || threads > 256) throw error("--threads {}: want 1 to 256", threads);
-  for (const std::string& name : args.print_after)
-    if (!find_pass(name)) {
-      std::string names;
-      for (const Pass& p : training_pipeline()) names += std::string(names.empty() ? "" : ", ") + p.name;
-      throw error("--print-after {}: there is no such pass; the passes are {}", name, names);
-    }
+  for (const std::string& name : args.print_after) get_pass(name);  // or it is an Error
 
   std::unique_ptr<Graph> model = import_onnx(args.model, import_options(args));
   std::string loss = derive_loss(*model, options.loss);
-  if (options.loss.empty())
-    say(loss == kModelLoss ? fmt::format("loss: output '{}' is a scalar, so it is the loss", model->output_name(0))
-                           : fmt::format("loss: the model ends in Softmax, so {} on its logits", loss));
-  if (args.optimizer.empty()) say(fmt::format("optimizer: none given, so {}", to_string(options.optimizer)));
+  say_choices(args, *model, loss, options.optimizer);
 
   RunOptions run{args.disabled, nullptr};
   run.after = [&](const std::string& pass, const Graph& g) {
@@ -166,8 +182,7 @@ void run_compile(const CompileArgs& args) {
     infer_runs = run_passes(*infer, inference_pipeline(), inference, {args.disabled, nullptr});
   }
   if (args.emit == "graph") {
-    if (args.out.empty() || args.out == "-") NewFile("-", print(*train));
-    else save_graph(*train, args.out);
+    write_graph(*train, args.out.empty() ? "-" : args.out);
     return;
   }
 
@@ -175,42 +190,24 @@ void run_compile(const CompileArgs& args) {
   compile.target = target;
   compile.threads = threads;
   compile.seed = args.seed;
-  compile.schedule = !args.disabled.count("schedule");
-  compile.share_kernels = !args.disabled.count("share_kernels");
-  compile.plan.updates_in_place = !args.disabled.count("update_in_place");
+  for (const CodegenSwitch& s : kCodegenSwitches)
+    if (args.disabled.count(s.name)) s.turn_off(compile);
   compile.optimizer = options.optimizer;
   compile.loss_name = loss;
   compile.scheme = scheme_text(*train);
   compile.model_name = model->model_file;
   Program program = lower(*train, infer.get(), compile);
 
-  std::string bytes;
-  if (args.emit == "loops") {
-    bytes = loops_text(program);
-  } else {
-    bytes = emit(program, args.emit == "exe"       ? Emit::exe
-                          : args.emit == "obj"     ? Emit::obj
-                          : args.emit == "llvm-ir" ? Emit::llvm_ir
-                                                   : Emit::assembly);
-  }
+  std::string bytes = code(program, args.emit);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   std::optional<NewFile> report;
   if (!args.report.empty())
-    report.emplace(args.report, report_json(args, program, train_runs, infer_runs, seconds.count()).dump(2) + "\n");
+    report.emplace(args.report,
+                   report_json(args, program, train_runs, infer_runs, seconds.count()).dump(2) + "\n");
   std::string out = args.out.empty() ? "-" : args.out;
   NewFile(out, bytes, args.emit == "exe").commit();
   if (report) report->commit();
-  if (args.emit != "exe") return;
-
-  const Plan& plan = program.train_plan;
-  say(fmt::format("trained: {}", compile.scheme));
-  say(fmt::format("arena {} (no plan can do with less than {}; peak at {}), parameters {}, optimizer state {}",
-                  bytes_text(program.arena_bytes()), bytes_text(std::max(plan.lower_bound, program.infer_plan.lower_bound)),
-                  plan.peak_node ? "'" + plan.peak_node->loc.name + "'" : "none", bytes_text(program.params.bytes),
-                  bytes_text(program.state.bytes)));
-  say(fmt::format("wrote {} ({}, {} kernels) in {:.1f} s; try {}{} train --help", out,
-                  bytes_text(static_cast<int64_t>(bytes.size())), program.kernels.size(), seconds.count(),
-                  out.find('/') == std::string::npos ? "./" : "", out));
+  if (args.emit == "exe") say_result(out, program, bytes.size(), seconds.count());
 }
 
 }  // namespace pock

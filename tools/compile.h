@@ -16,22 +16,20 @@ struct CompileArgs {
   std::string target = "host", cpu;
   std::optional<int> threads;
   std::optional<int64_t> batch;
-  std::vector<std::string> dims;          // NAME=N
-  std::string optimizer;                  // "" = sgd, said so
-  std::vector<std::string> norms;         // [PATTERN=]MODE
-  std::string norm_variance;              // "", "unbiased", "population"
-  PassOptions passes;                     // the rest of what passes need
+  std::vector<std::string> dims;   // NAME=N
+  std::string optimizer;           // "" = sgd, said so
+  std::vector<std::string> norms;  // [PATTERN=]MODE
+  std::string norm_variance;       // "", "unbiased", "population"
+  PassOptions passes;              // the rest of what passes need
   uint64_t seed = 0;
   std::string emit = "exe";
   std::string report;
   std::vector<std::string> print_after;
-  std::set<std::string> disabled;         // --no-NAME
+  std::set<std::string> disabled;  // --no-NAME
 };
 
 // What --emit offers.
-extern const std::vector<std::string> kEmitChoices;
-// Switches of the compiler that are no passes, for --no-NAME: name and what it turns off.
-extern const std::vector<std::pair<std::string, std::string>> kCodegenSwitches;
+std::vector<std::string> emit_choices();
 
 // Throws Error; writes nothing then.
 void run_compile(const CompileArgs&);

@@ -1,15 +1,15 @@
 #include "files.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "pock/support/diag.h"
+#include "pock/ir/text.h"
 
 namespace pock {
 namespace {
@@ -31,7 +31,8 @@ NewFile::NewFile(std::string path, const std::string& bytes, bool executable) : 
     return;
   }
   struct stat info;
-  if (::stat(path_.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) throw error("cannot write '{}': it is a folder", path_);
+  if (::stat(path_.c_str(), &info) == 0 && S_ISDIR(info.st_mode))
+    throw error("cannot write '{}': it is a folder", path_);
   std::string name = path_ + ".XXXXXX";
   int file = ::mkstemp(name.data());
   if (file < 0) throw error("cannot write '{}': {}", path_, std::strerror(errno));
@@ -59,6 +60,13 @@ void NewFile::commit() {
   if (::rename(temporary_.c_str(), path_.c_str()) != 0)
     throw error("cannot write '{}': {}", path_, std::strerror(errno));
   temporary_.clear();
+}
+
+void write_graph(const Graph& g, const std::string& path) {
+  if (path == "-")
+    NewFile("-", print(g));
+  else
+    save_graph(g, path);
 }
 
 }  // namespace pock

@@ -3,7 +3,7 @@
 
 #include "compile.h"
 #include "opt.h"
-#include "pock/codegen/target.h"
+#include "pock/codegen/compile.h"
 #include "pock/passes/passes.h"
 
 namespace {
@@ -18,13 +18,25 @@ void add_switches(CLI::App* app, std::set<std::string>* disabled) {
     std::string flag = "--no-" + name, dashed = flag;
     for (char& c : dashed)
       if (c == '_') c = '-';
-    app->add_flag_callback(dashed == flag ? flag : dashed + "," + flag, [=] { disabled->insert(name); }, what)
+    app->add_flag_callback(
+           dashed == flag ? flag : dashed + "," + flag, [=] { disabled->insert(name); }, what)
         ->group("Leave out (the result keeps its bits)");
   };
   for (const auto* pipeline : {&training_pipeline(), &inference_pipeline()})
     for (const Pass& pass : *pipeline)
       if (pass.optional) add(pass.name, std::string("leave out: ") + pass.why);
-  for (const auto& [name, what] : kCodegenSwitches) add(name, what);
+  for (const CodegenSwitch& s : kCodegenSwitches) add(s.name, s.without);
+}
+
+// "sgd (lr=0.01, momentum=0), adam (...)"
+std::string optimizers_text() {
+  std::vector<std::string> texts;
+  for (const OptimizerDef* o : all_optimizers()) {
+    std::vector<std::string> keys;
+    for (const HyperDef& h : o->hypers) keys.push_back(fmt::format("{}={}", h.name, h.standard));
+    texts.push_back(fmt::format("{} ({})", o->name, fmt::join(keys, ", ")));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 void add_compile(CLI::App& app) {
@@ -33,41 +45,63 @@ void add_compile(CLI::App& app) {
   PassOptions& p = a->passes;
   c->add_option("MODEL", a->model, "the model, an .onnx file")->required();
   c->add_option("-o,--output", a->out, "where to write; '-' is standard output");
-  c->add_option("--emit", a->emit, "what to write")->check(CLI::IsMember(kEmitChoices))->capture_default_str();
+  c->add_option("--emit", a->emit, "what to write")
+      ->check(CLI::IsMember(emit_choices()))
+      ->capture_default_str();
   c->add_option("--report", a->report, "write memory, passes and kernels as JSON to this file");
 
-  c->add_option("--batch", a->batch, "samples a step: binds the first axis of the inputs")->check(CLI::PositiveNumber)
+  c->add_option("--batch", a->batch, "samples a step: binds the first axis of the inputs")
+      ->check(CLI::PositiveNumber)
       ->group("Shapes");
   c->add_option("--dim", a->dims, "NAME=N binds another symbolic dimension; repeatable")->group("Shapes");
 
-  c->add_option("--loss", p.loss, "the loss: " + loss_names() + "; derived from the outputs where possible")->group("Training");
+  c->add_option("--loss", p.loss, "the loss: " + loss_names() + "; derived from the outputs where possible")
+      ->group("Training");
   c->add_option("--optimizer", a->optimizer,
-                "NAME[:key=value,...] with PyTorch's keys and defaults: sgd (lr, momentum, dampening, weight_decay, nesterov), "
-                "adam, adamw (lr, beta1, beta2, eps, weight_decay); default sgd:lr=0.01")->group("Training");
-  c->add_option("--train", p.train, "train only parameters matching this glob; repeatable")->group("Training");
+                "NAME[:key=value,...] with PyTorch's keys: " + optimizers_text() + "; default sgd")
+      ->group("Training");
+  c->add_option("--train", p.train, "train only parameters matching this glob; repeatable")
+      ->group("Training");
   c->add_option("--freeze", p.freeze, "freeze parameters matching this glob; repeatable")->group("Training");
-  c->add_option("--bn", a->norms, "[PATTERN=]train|frozen|fold for batch norms by node name; repeatable, the last match wins; "
-                "default: train where the scale is trained, else frozen")->group("Training");
-  c->add_option("--bn-variance", a->norm_variance, "running variance from the unbiased or the population batch variance; "
-                "default: unbiased for files that PyTorch wrote")->check(CLI::IsMember({"unbiased", "population"}))
+  c->add_option("--bn", a->norms,
+                "[PATTERN=]train|frozen|fold for batch norms by node name; repeatable, the last match wins; "
+                "default: train where the scale is trained, else frozen")
+      ->group("Training");
+  c->add_option("--bn-variance", a->norm_variance,
+                "running variance from the unbiased or the population batch variance; "
+                "default: unbiased for files that PyTorch wrote")
+      ->check(CLI::IsMember({"unbiased", "population"}))
       ->group("Training");
   c->add_option("--seed", a->seed, "seed of shuffling; the trainer's --seed overrides it")->group("Training");
 
-  c->add_option("--input-scale", p.input_scale, "the input is u8; multiply it by this")->group("Input preprocessing");
+  c->add_option("--input-scale", p.input_scale, "the input is u8; multiply it by this")
+      ->group("Input preprocessing");
   c->add_option("--input-mean", p.input_mean, "then subtract: a number, or one a channel separated by commas")
-      ->delimiter(',')->group("Input preprocessing");
-  c->add_option("--input-std", p.input_std, "then divide by: likewise")->delimiter(',')->group("Input preprocessing");
+      ->delimiter(',')
+      ->group("Input preprocessing");
+  c->add_option("--input-std", p.input_std, "then divide by: likewise")
+      ->delimiter(',')
+      ->group("Input preprocessing");
 
-  std::string targets;
-  for (const std::string& t : target_names()) targets += (targets.empty() ? "" : ", ") + t;
-  c->add_option("--target", a->target, "the machine to compile for: " + targets)->capture_default_str()->group("Target");
-  c->add_option("--cpu", a->cpu, "the processor, by LLVM's name (x86-64-v3 runs on most); default: this machine's")->group("Target");
-  c->add_option("--threads", a->threads, "the most threads the program may use; default 4")->group("Target");
+  c->add_option("--target", a->target,
+                fmt::format("the machine to compile for: {}", fmt::join(target_names(), ", ")))
+      ->capture_default_str()
+      ->group("Target");
+  c->add_option("--cpu", a->cpu,
+                "the processor, by LLVM's name (x86-64-v3 runs on most); default: this machine's, for x86-64 "
+                "x86-64-v3")
+      ->group("Target");
+  c->add_option(
+       "--threads", a->threads,
+       "the most threads the program may use; default: the target's, " + std::to_string(Target{}.threads))
+      ->group("Target");
 
-  c->add_option("--print-after", a->print_after, "print the graph after this pass; repeatable")->group("Looking inside");
+  c->add_option("--print-after", a->print_after, "print the graph after this pass; repeatable")
+      ->group("Looking inside");
   add_switches(c, &a->disabled);
   c->callback([a] {
-    if (a->out.empty() && (a->emit == "exe" || a->emit == "obj")) throw error("--emit {} needs -o FILE", a->emit);
+    if (a->out.empty() && (a->emit == "exe" || a->emit == "obj"))
+      throw error("--emit {} needs -o FILE", a->emit);
     run_compile(*a);
   });
 }
@@ -79,10 +113,9 @@ void add_opt(CLI::App& app) {
   };
   auto* c = app.add_subcommand("opt", "Run passes over a graph in text form");
   auto* a = new Args;
-  std::string names;
-  for (const Pass& p : training_pipeline()) names += (names.empty() ? "" : ", ") + std::string(p.name);
   c->add_option("FILE", a->file, "a .pock file")->required();
-  c->add_option("--passes", a->passes, "the passes to run, separated by commas: " + names)->delimiter(',');
+  c->add_option("--passes", a->passes, "the passes to run, separated by commas: " + pass_names())
+      ->delimiter(',');
   c->add_option("-o,--output", a->out, "where to write; '-' is standard output")->capture_default_str();
   c->callback([a] { run_opt(a->file, a->passes, a->out); });
 }

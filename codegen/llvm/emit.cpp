@@ -8,7 +8,6 @@
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Transforms/IPO/Internalize.h>
 
-#include <algorithm>
 #include <unordered_map>
 
 #include "llvm/elf.h"
@@ -16,20 +15,14 @@
 #include "llvm/emit_program.h"
 #include "llvm/link.h"
 #include "llvm/machine.h"
+#include "llvm/must.h"
 #include "llvm/object.h"
 #include "place.h"
 #include "pock/codegen/compile.h"
 #include "pock/codegen/runtime_bitcode.h"
-#include "pock/support/diag.h"
 
 namespace pock {
 namespace {
-
-template <class T>
-T must(llvm::Expected<T> value) {
-  if (value) return std::move(*value);
-  POCK_CHECK(false, "{}", llvm::toString(value.takeError()));
-}
 
 void link_runtime(llvm::Module& module, const Target& target) {
   for (const std::string& name : target.runtime) {
@@ -62,9 +55,7 @@ std::string emit(Program& program, Emit what) {
   const Target& target = program.options.target;
   llvm::LLVMContext context;
   llvm::Module module("pock", context);
-  std::unique_ptr<llvm::TargetMachine> machine = make_machine(target);
-  module.setTargetTriple(target.triple);
-  module.setDataLayout(machine->createDataLayout());
+  std::unique_ptr<llvm::TargetMachine> machine = make_machine(target, module);
 
   std::vector<std::vector<Phase>> phases;
   std::vector<std::vector<std::string>> names;

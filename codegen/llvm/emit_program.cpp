@@ -10,7 +10,6 @@
 #include "place.h"
 #include "pock.h"
 #include "pock/support/diag.h"
-#include "x86/target.h"
 
 namespace pock {
 namespace {
@@ -62,7 +61,7 @@ class Tables {
                                 u64(predictions_count),
                                 u64(sample_loss),
                                 u64(static_cast<int64_t>(p_.options.seed)),
-                                u64(static_cast<int64_t>(x86_cpu_needs(p_.options.target))),
+                                u64(static_cast<int64_t>(p_.options.target.cpu_needs)),
                                 u32(tensors.size()),
                                 u32(inputs.size()),
                                 u32(hypers.size()),

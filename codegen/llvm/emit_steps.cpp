@@ -4,7 +4,7 @@
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
 
-#include <functional>
+#include <algorithm>
 #include <span>
 
 #include "llvm/emit_expr.h"

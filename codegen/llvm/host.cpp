@@ -7,6 +7,7 @@
 
 #include "llvm/emit_kernel.h"
 #include "llvm/machine.h"
+#include "llvm/must.h"
 #include "llvm/object.h"
 #include "pock.h"
 #include "pock/codegen/compile.h"
@@ -14,12 +15,6 @@
 
 namespace pock {
 namespace {
-
-template <class T>
-T must(llvm::Expected<T> value) {
-  if (value) return std::move(*value);
-  POCK_CHECK(false, "{}", llvm::toString(value.takeError()));
-}
 
 struct HostPhase {
   pock_kernel function;
@@ -31,9 +26,7 @@ class Loaded : public HostKernels {
   Loaded(const std::vector<loop::Kernel>& kernels, const Target& target) {
     llvm::LLVMContext context;
     llvm::Module module("pock", context);
-    std::unique_ptr<llvm::TargetMachine> machine = make_machine(target);
-    module.setTargetTriple(target.triple);
-    module.setDataLayout(machine->createDataLayout());
+    std::unique_ptr<llvm::TargetMachine> machine = make_machine(target, module);
     std::vector<std::vector<std::pair<std::string, int64_t>>> names;
     for (size_t i = 0; i < kernels.size(); ++i) {
       names.emplace_back();

@@ -2,6 +2,7 @@
 
 #include <llvm/ADT/StringMap.h>
 #include <llvm/IR/Function.h>
+#include <llvm/IR/Module.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/TargetSelect.h>
@@ -55,15 +56,18 @@ bool cpu_has(const std::string& triple, const std::string& cpu, const std::vecto
                      [&](const std::string& f) { return info->checkFeatures("+" + f); });
 }
 
-std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target) {
+std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target, llvm::Module& module) {
   llvm::TargetOptions options;
   options.FunctionSections = true;
   options.DataSections = true;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
-  return std::unique_ptr<llvm::TargetMachine>(
+  std::unique_ptr<llvm::TargetMachine> machine(
       find(target.triple)
           .createTargetMachine(target.triple, kBaseline, target.features, options, llvm::Reloc::PIC_,
                                llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+  module.setTargetTriple(target.triple);
+  module.setDataLayout(machine->createDataLayout());
+  return machine;
 }
 
 void set_attributes(llvm::Function& f, const Target& target) {

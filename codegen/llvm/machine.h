@@ -21,7 +21,8 @@ std::vector<std::string> known_cpus(const std::string& triple);
 // Whether a cpu has all of some features, each given by LLVM's name. "host": what this machine really has.
 bool cpu_has(const std::string& triple, const std::string& cpu, const std::vector<std::string>& features);
 
-std::unique_ptr<llvm::TargetMachine> make_machine(const Target&);
+// The machine, and the module made for it.
+std::unique_ptr<llvm::TargetMachine> make_machine(const Target&, llvm::Module&);
 // What holds for all generated code: the target's instructions, denormals are zero, no calls that LLVM
 // invents.
 void set_attributes(llvm::Function&, const Target&);

@@ -1,32 +1,12 @@
 #include "schedule/nest.h"
 
-#include <algorithm>
-
 namespace pock {
 
 using loop::Expr;
 using loop::ScalarOp;
 using loop::Stmt;
 using loop::StmtKind;
-
-bool uses(const Expr& e, const loop::VarRef& v) {
-  if (e->var == v) return true;
-  return std::any_of(e->args.begin(), e->args.end(), [&](const Expr& a) { return uses(a, v); });
-}
-
-bool clips(const std::vector<Stmt>& body, const loop::VarRef& v) {
-  return std::any_of(body.begin(), body.end(), [&](const Stmt& s) {
-    if (s.kind == StmtKind::loop && (uses(s.lo, v) || uses(s.hi, v))) return true;
-    if (s.kind == StmtKind::when && uses(s.value, v)) return true;
-    return clips(s.body, v);
-  });
-}
-
-int64_t trips(const Stmt& s) {
-  Expr length = s.hi - s.lo;
-  if (length->op != ScalarOp::constant) return -1;
-  return std::max<int64_t>(0, (length->integer + s.step - 1) / s.step);
-}
+using loop::trips;
 
 std::vector<const Stmt*> loops_named(const std::vector<Stmt>& body, const std::string& name) {
   std::vector<const Stmt*> found;

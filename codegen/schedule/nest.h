@@ -34,11 +34,6 @@ struct Nest {
 Nest find_nest(const loop::Stmt& outermost);
 std::vector<Access> find_accesses(const std::vector<loop::Stmt>& core, const std::vector<loop::VarRef>& vars);
 
-bool uses(const loop::Expr&, const loop::VarRef&);
-// A bound or condition in the body depends on the variable.
-bool clips(const std::vector<loop::Stmt>& body, const loop::VarRef&);
-// hi - lo in steps, or -1 where that is no constant.
-int64_t trips(const loop::Stmt&);
 // All loops of a name, outermost first.
 std::vector<const loop::Stmt*> loops_named(const std::vector<loop::Stmt>&, const std::string&);
 

@@ -2,10 +2,9 @@
 // once.
 //
 // What a kernel computes is never asked. A nest without inner loops is pointwise; one whose innermost body
-// holds lanes
-// (`each`) reduces along the last axis; one with sums (`for`) is a contraction, a pooling or a reduction,
-// told apart by which axes its loads share. Every choice is a list of steps that keep each element's
-// arithmetic.
+// holds lanes (`each`) reduces along the last axis; one with sums (`for`) is a contraction, a pooling or a
+// reduction, told apart by which axes its loads share. Every choice is a list of steps that keep each
+// element's arithmetic.
 #include <algorithm>
 #include <set>
 
@@ -18,6 +17,7 @@ namespace {
 using loop::Step;
 using loop::Stmt;
 using loop::StmtKind;
+using loop::trips;
 
 // Work (operations and elements touched) below which waking threads costs more than it saves.
 constexpr int64_t kWorthThreads = 1 << 15;
@@ -86,7 +86,7 @@ class Scheduler {
   }
 
   void vectorize_axis(const Nest& nest, size_t axis) {
-    if (!contiguous(nest.accesses, axis) || clips(*nest.core, nest.axes[axis].var)) return;
+    if (!contiguous(nest.accesses, axis) || clips(*nest.core, nest.axes[axis].var.get())) return;
     for (const std::string& v :
          cut(nest.axes[axis].name, nest.axes[axis].extent, widths(target_.vector_floats())))
       add(Step::vectorize, v);
@@ -173,7 +173,7 @@ class Scheduler {
   }
 
   static bool tileable(const Nest& nest, size_t axis) {
-    return !clips(*nest.core, nest.axes[axis].var) &&
+    return !clips(*nest.core, nest.axes[axis].var.get()) &&
            std::all_of(nest.accesses.begin(), nest.accesses.end(),
                        [&](const Access& a) { return bool(a.linear[axis]); });
   }
@@ -181,12 +181,12 @@ class Scheduler {
   std::vector<std::string> columns(const Nest& nest, size_t column, int64_t widest) {
     std::string name = nest.axes[column].name;
     int64_t extent = nest.axes[column].extent;
-    if (clips(*nest.core, nest.axes[column].var)) {
+    if (clips(*nest.core, nest.axes[column].var.get())) {
       loop::Kernel before = now_;
       add(Step::peel, name);
       const Stmt& interior = *loops_named(now_.body, name + ".m").at(0);
       extent = trips(interior);
-      if (extent < kLeastVector || clips(interior.body, interior.var)) {
+      if (extent < kLeastVector || clips(interior.body, interior.var.get())) {
         steps_.pop_back();
         now_ = std::move(before);
         return {};
@@ -254,14 +254,14 @@ class Scheduler {
       if (trips(s) >= enough || s.body.size() != 1) return;
       const Stmt& inner = s.body[0];
       if (inner.kind != StmtKind::loop || !inner.independent || inner.mode != loop::LoopMode::plain) return;
-      if (trips(inner) < 1 || uses(inner.lo, s.var) || uses(inner.hi, s.var)) return;
+      if (trips(inner) < 1 || uses(inner.lo, s.var.get()) || uses(inner.hi, s.var.get())) return;
       add(Step::fuse, name, 0, std::string(inner.var->name));
     }
   }
 
   // Threads must not share a byte of a mask: its last index moves by whole bytes.
-  static bool writes_apart(const Stmt& parallel) { return writes_apart(parallel.body, parallel.var); }
-  static bool writes_apart(const std::vector<Stmt>& body, const loop::VarRef& v) {
+  static bool writes_apart(const Stmt& parallel) { return writes_apart(parallel.body, parallel.var.get()); }
+  static bool writes_apart(const std::vector<Stmt>& body, const loop::Var* v) {
     return std::all_of(body.begin(), body.end(), [&](const Stmt& s) {
       if (s.kind == StmtKind::store && s.buffer->type.dtype == DType::mask && !s.index.empty() &&
           uses(s.index.back(), v) && !whole_bytes(s.index.back(), v))
@@ -269,7 +269,7 @@ class Scheduler {
       return writes_apart(s.body, v);
     });
   }
-  static bool whole_bytes(const loop::Expr& e, const loop::VarRef& v) {
+  static bool whole_bytes(const loop::Expr& e, const loop::Var* v) {
     if (!uses(e, v)) return true;
     if (e->op == loop::ScalarOp::add || e->op == loop::ScalarOp::sub)
       return whole_bytes(e->args[0], v) && whole_bytes(e->args[1], v);

@@ -25,16 +25,17 @@ constexpr Feature kAvx512[] = {{"avx512f", POCK_CPU_AVX512F},
                                {"avx512dq", POCK_CPU_AVX512DQ},
                                {"avx512cd", POCK_CPU_AVX512CD}};
 
+// Adds the features to those of the target where its cpu has them all.
 template <size_t n>
-std::vector<std::string> names(const Feature (&features)[n]) {
-  std::vector<std::string> result;
-  for (const Feature& f : features) result.emplace_back(f.name);
-  return result;
-}
-
-bool uses(const Target& t, const Feature& f) {
-  const std::string list = "," + t.features + ",";
-  return list.find(fmt::format(",+{},", f.name)) != std::string::npos;
+bool use(Target& t, const std::string& cpu, const Feature (&features)[n]) {
+  std::vector<std::string> names;
+  for (const Feature& f : features) names.emplace_back(f.name);
+  if (!cpu_has(kTriple, cpu, names)) return false;
+  for (const Feature& f : features) {
+    t.features += fmt::format("{}+{}", t.features.empty() ? "" : ",", f.name);
+    t.cpu_needs |= f.bit;
+  }
+  return true;
 }
 
 }  // namespace
@@ -45,16 +46,12 @@ Target x86_target(const std::string& name, const std::string& cpu) {
   const std::vector<std::string> known = known_cpus(kTriple);
   if (std::find(known.begin(), known.end(), t.cpu) == known.end())
     throw error("unknown cpu '{}' for target {}; there are: {}", t.cpu, name, fmt::join(known, ", "));
-  auto has = [&](const std::vector<std::string>& features) {
-    return cpu_has(kTriple, here ? "host" : t.cpu, features);
-  };
-  std::vector<std::string> features = names(kAvx2);
-  if (!has(features))
+  const std::string really = here ? "host" : t.cpu;
+  if (!use(t, really, kAvx2))
     throw error(
         "cpu '{}' lacks AVX2, FMA, BMI2 or F16C, which x86-64 trainers need; --cpu x86-64-v3 is the least",
         t.cpu);
-  if (const auto wide = names(kAvx512); has(wide)) {
-    features.insert(features.end(), wide.begin(), wide.end());
+  if (use(t, really, kAvx512)) {
     t.vector_bits = 512;  // 32 registers: 26 for the tile and what it is multiplied with
     t.tile = {.rows = 8, .cols = 2};
   } else {
@@ -62,15 +59,7 @@ Target x86_target(const std::string& name, const std::string& cpu) {
     t.tile = {.rows = 4, .cols = 2};
   }
   t.runtime = {"x86_64-linux"};
-  t.features = fmt::format("+{}", fmt::join(features, ",+"));
   return t;
-}
-
-uint64_t x86_cpu_needs(const Target& t) {
-  uint64_t bits = 0;
-  for (const Feature& f : kAvx2) bits |= uses(t, f) ? f.bit : 0;
-  for (const Feature& f : kAvx512) bits |= uses(t, f) ? f.bit : 0;
-  return bits;
 }
 
 }  // namespace pock

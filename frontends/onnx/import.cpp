@@ -52,7 +52,7 @@ class Importer {
   }
 
   int64_t find_opset() const {
-    std::optional<int64_t> opset = options_.opset;
+    std::optional<int64_t> opset;
     for (const auto& import : file_.model.opset_import())
       if (is_standard(import.domain()) && !opset) opset = import.version();
     if (!opset) throw error("{}: does not say which opset of ONNX it uses", file_.name);
@@ -95,7 +95,6 @@ class Importer {
   }
 
   // ---- Inputs
-  // -------------------------------------------------------------------------------------------------------
 
   struct Input {
     const onnx::ValueInfoProto* info;
@@ -217,7 +216,6 @@ class Importer {
   }
 
   // ---- Nodes
-  // --------------------------------------------------------------------------------------------------------
 
   void index_names() {
     for (const auto& node : source_.node()) {
@@ -289,7 +287,6 @@ class Importer {
   }
 
   // ---- Outputs
-  // ------------------------------------------------------------------------------------------------------
 
   void define_outputs() {
     if (!source_.output_size()) report_.add(file_.name + ": the graph has no output");

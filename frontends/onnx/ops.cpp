@@ -37,8 +37,44 @@ void clip(Call& c, const char*) {
   c.out(0, bounded ? c.value("clip", {c.in(0)}, {{"low", low}, {"high", high}}) : c.in(0));
 }
 
+// ---- Activations with attributes
+
+void leaky_relu(Call& c, const char*) {
+  c.out(0, c.value("leaky_relu", {c.in(0)}, {{"alpha", double{c.number("alpha", 0.01f)}}}));
+}
+
+void prelu(Call& c, const char*) {
+  Value* x = c.in(0);
+  c.out(0, c.value("prelu", {x, c.in(1)}));
+}
+
+void elu(Call& c, const char*) {
+  c.out(0, c.value("elu", {c.in(0)}, {{"alpha", double{c.number("alpha", 1)}}}));
+}
+
+void celu(Call& c, const char*) {
+  float alpha = c.number("alpha", 1);
+  if (alpha == 0) throw c.fail("attribute 'alpha' is 0");
+  c.out(0, c.value("celu", {c.in(0)}, {{"alpha", double{alpha}}}));
+}
+
+void selu(Call& c, const char*) {
+  double alpha = c.number("alpha", 1.67326319217681884765625f), gamma = c.number("gamma", 1.05070102214813232421875f);
+  c.out(0, c.value("selu", {c.in(0)}, {{"alpha", alpha}, {"gamma", gamma}}));
+}
+
+void hard_sigmoid(Call& c, const char*) {
+  double alpha = c.number("alpha", 0.2f), beta = c.number("beta", 0.5f);
+  c.out(0, c.value("hard_sigmoid", {c.in(0)}, {{"alpha", alpha}, {"beta", beta}}));
+}
+
+void gelu(Call& c, const char*) {
+  std::string how = c.string("approximate", "none");
+  if (how != "none" && how != "tanh") throw c.fail("attribute 'approximate' is '{}'; there are none and tanh", how);
+  c.out(0, c.value(how == "tanh" ? "gelu_tanh" : "gelu", {c.in(0)}));
+}
+
 // ---- Products
-// -------------------------------------------------------------------------------------------------------
 
 void matmul(Call& c, const char*) {
   Value *a = c.in(0), *b = c.in(1);
@@ -70,7 +106,6 @@ void gemm(Call& c, const char*) {
 }
 
 // ---- Windows
-// --------------------------------------------------------------------------------------------------------
 
 // The attributes that convolution and pooling share, for two spatial axes; one spatial axis becomes the
 // second of two.
@@ -212,7 +247,6 @@ void global_max_pool(Call& c, const char*) {
 }
 
 // ---- Normalisation, softmax, reductions
-// -----------------------------------------------------------------------------
 
 // The number that was meant: 0.9, where the file has the float nearest to it.
 double decimal(float x) { return std::stod(fmt::format("{}", x)); }
@@ -228,9 +262,8 @@ void batch_norm(Call& c, const char*) {
       throw c.fail("input {} has shape {}, but the input has {} channels", i, to_string(c.shape(i)),
                    channels[0]);
   Value *scale = c.in(1), *shift = c.in(2), *mean = c.statistic(3);
-  Value* y =
-      c.value("batch_norm", {x, scale, shift, mean, c.statistic(4)},
-              {{"epsilon", decimal(epsilon)}, {"momentum", decimal(momentum)}, {"training", int64_t{0}}});
+  Value* y = c.value("batch_norm", {x, scale, shift, mean, c.statistic(4)},
+                     {{"epsilon", decimal(epsilon)}, {"momentum", decimal(momentum)}});
   c.out(0, y);
 }
 
@@ -280,7 +313,6 @@ void reduce_from_13(Call& c, const char* op) { reduce(c, op, 13); }
 void reduce_from_18(Call& c, const char* op) { reduce(c, op, 18); }
 
 // ---- Shapes
-// ---------------------------------------------------------------------------------------------------------
 
 // A constant tensor of integers keeps its elements; a value gets a reshape.
 void with_shape(Call& c, Dims shape) {
@@ -309,8 +341,7 @@ void reshape(Call& c, const char*) {
   if (rebatch && !target.empty() && target[0] == rebatch->from && !from.empty() && from[0] == rebatch->to)
     throw c.fail(
         "the target shape {} is fixed to the batch of {} that the file was exported with, and the batch is "
-        "to be "
-        "{}: export the model with a symbolic batch axis",
+        "to be {}: export the model with a symbolic batch axis",
         to_string(target), rebatch->from, rebatch->to);
   Dims shape = target;
   int64_t free = -1, rest = 1;
@@ -471,7 +502,6 @@ void gather(Call& c, const char*) {
 }
 
 // ---- Constants, copies, types
-// ---------------------------------------------------------------------------------------
 
 void constant(Call& c, const char*) {
   if (const auto* a = c.attribute("value")) {
@@ -552,7 +582,6 @@ void shape(Call& c, const char*) {
 }
 
 // ---- The table
-// ------------------------------------------------------------------------------------------------------
 
 const std::vector<OpRow>& table() {
   static const std::vector<OpRow> rows = {
@@ -561,6 +590,7 @@ const std::vector<OpRow>& table() {
       {"AveragePool", {7, 10, 11, 19, 22}, average_pool},
       {"BatchNormalization", {7, 9, 14, 15}, batch_norm},
       {"Cast", {6, 9, 13, 19, 21, 23}, cast},
+      {"Celu", {12}, celu},
       {"Clip", {6, 11, 12, 13}, clip},
       {"Concat", {4, 11, 13}, concat},
       {"Constant", {1, 9, 11, 12, 13, 19, 21, 23}, constant},
@@ -568,31 +598,41 @@ const std::vector<OpRow>& table() {
       {"Conv", {1, 11, 22}, conv},
       {"Div", {7, 13, 14}, arithmetic, "div"},
       {"Dropout", {7, 10, 12, 13, 22}, dropout},
+      {"Elu", {6, 22}, elu},
+      {"Erf", {9, 13}, unary, "erf"},
       {"Exp", {6, 13}, unary, "exp"},
       {"Flatten", {1, 9, 11, 13, 21, 23}, flatten},
       {"Gather", {1, 11, 13}, gather},
+      {"Gelu", {20}, gelu},
       {"Gemm", {7, 9, 11, 13}, gemm},
       {"GlobalAveragePool", {1, 22}, global_average_pool},
       {"GlobalMaxPool", {1, 22}, global_max_pool},
+      {"HardSigmoid", {6, 22}, hard_sigmoid},
+      {"HardSwish", {14, 22}, unary, "hard_swish"},
       {"Identity", {1, 13, 14, 16, 19, 21, 23}, identity},
+      {"LeakyRelu", {6, 16}, leaky_relu},
       {"Log", {6, 13}, unary, "log"},
       {"LogSoftmax", {1, 11, 13}, softmax, "log_softmax"},
       {"MatMul", {1, 9, 13}, matmul},
       {"Max", {6, 8, 12, 13}, chain, "maximum"},
       {"MaxPool", {1, 8, 10, 11, 12, 22}, max_pool},
       {"Min", {6, 8, 12, 13}, chain, "minimum"},
+      {"Mish", {18, 22}, unary, "mish"},
       {"Mul", {7, 13, 14}, arithmetic, "mul"},
       {"Neg", {6, 13}, unary, "neg"},
       {"Pad", {2, 11, 13, 18, 19, 21, 23}, pad},
+      {"PRelu", {7, 9, 16}, prelu},
       {"ReduceMax", {1, 11, 12, 13, 18, 20}, reduce_from_18, "reduce_max"},
       {"ReduceMean", {1, 11, 13, 18}, reduce_from_18, "reduce_mean"},
       {"ReduceSum", {1, 11, 13}, reduce_from_13, "reduce_sum"},
       {"Relu", {6, 13, 14}, unary, "relu"},
       {"Reshape", {5, 13, 14, 19, 21, 23}, reshape},
+      {"Selu", {6, 22}, selu},
       {"Shape", {1, 13, 15, 19, 21, 23}, shape},
       {"Sigmoid", {6, 13}, unary, "sigmoid"},
       {"Slice", {1, 10, 11, 13}, slice},
       {"Softmax", {1, 11, 13}, softmax, "softmax"},
+      {"Softplus", {1, 22}, unary, "softplus"},
       {"Softsign", {1, 22}, unary, "softsign"},
       {"Sqrt", {6, 13}, unary, "sqrt"},
       {"Squeeze", {1, 11, 13, 21, 23}, squeeze},
@@ -620,14 +660,12 @@ std::vector<std::string> known_operators() {
 }
 
 int version_for(const OpRow& row, int64_t opset, const Loc& loc) {
-  int since = 0, refused = 0;
+  int since = 0;
   for (int v : row.since)
-    if (v <= opset) since = std::max(since, v);
-  for (int v : row.refused)
-    if (v <= opset) refused = std::max(refused, v);
-  if (!since || refused > since)
-    throw Error(loc, "opset {} has version {} of {}, which pock does not know; it knows the versions {}",
-                opset, refused, row.name, to_string(Dims(row.since.begin(), row.since.end())));
+    if (v <= opset) since = v;
+  if (!since)
+    throw Error(loc, "opset {} is older than every version of {} that pock knows: {}", opset, row.name,
+                to_string(Dims(row.since.begin(), row.since.end())));
   return since;
 }
 

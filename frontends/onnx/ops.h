@@ -15,15 +15,13 @@ struct OpRow {
   const char* name;
   std::vector<int> since;  // the versions of the operator that `convert` knows, ascending
   void (*convert)(Call&, const char* op);
-  const char* op = "";            // pock's operator, for conversions that serve several rows
-  std::vector<int> refused = {};  // versions up to kNewestOpset that it does not know
+  const char* op = "";  // pock's operator, for conversions that serve several rows
 };
 
 const OpRow* find_row(std::string_view name);  // nullptr: unknown
 std::vector<std::string> known_operators();
 
-// The version that holds at an opset: the newest that is not newer. Throws Error where pock does not know
-// that one.
+// The version that holds at an opset: the newest that is not newer. Throws Error where pock knows none.
 int version_for(const OpRow&, int64_t opset, const Loc&);
 
 }  // namespace pock::onnx_frontend

@@ -220,8 +220,6 @@ float from_half(uint16_t h) {
   return h & 0x8000 ? -magnitude : magnitude;
 }
 
-float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
-
 template <class T>
 T load(const std::string& raw, int64_t i) {
   T value;

@@ -24,8 +24,6 @@ struct ModelFile {
 // Throws Error where the file cannot be read or is no ONNX model.
 ModelFile read_model(const std::string& path);
 
-// No tensor has more elements: sizes in bytes stay far from the ends of int64.
-constexpr int64_t kMostElements = int64_t{1} << 40;
 // The product of the dimensions; throws Error where one is negative or there are more than kMostElements.
 int64_t checked_elements(const Dims&, const Loc&);
 

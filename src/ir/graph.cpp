@@ -52,15 +52,6 @@ Attrs complete(const OpDef& op, Attrs attrs, const Loc& loc) {
   return attrs;
 }
 
-template <class T>
-const T& get_attr(const Attrs& attrs, std::string_view name) {
-  auto it = attrs.find(name);
-  POCK_CHECK(it != attrs.end(), "no attribute '{}'", name);
-  const T* value = std::get_if<T>(&it->second);
-  POCK_CHECK(value, "attribute '{}' is of another kind", name);
-  return *value;
-}
-
 const char* what(ValueKind kind) { return kind == ValueKind::param ? "parameter" : to_string(kind); }
 
 }  // namespace

@@ -7,9 +7,6 @@
 namespace pock {
 namespace {
 
-// Larger tensors are typing errors, and sizes in bytes stay far from overflow.
-constexpr int64_t kMaxElements = int64_t{1} << 40;
-
 class Parser {
  public:
   Parser(const std::string& text, const std::string& file) : file_(file), lex_(text, file) {}
@@ -101,7 +98,7 @@ class Parser {
     int64_t elements = 1;
     for (int64_t dim : integers()) {
       if (dim < 0) fail(word, "an axis has the negative length {}", dim);
-      if (__builtin_mul_overflow(elements, std::max<int64_t>(dim, 1), &elements) || elements > kMaxElements)
+      if (__builtin_mul_overflow(elements, std::max<int64_t>(dim, 1), &elements) || elements > kMostElements)
         fail(word, "a tensor of more than 2^40 elements");
       t.dims.push_back(dim);
     }

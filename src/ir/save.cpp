@@ -1,6 +1,5 @@
 // A graph in files: the text, and its data as safetensors: 8 bytes of header length, the header in JSON, the
 // bytes.
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>

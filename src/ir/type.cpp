@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <iterator>
 
 namespace pock {
@@ -26,6 +27,8 @@ bool parse_dtype(const std::string& name, DType* out) {
 }
 
 int64_t size_of(DType t) { return kRows[static_cast<int>(t)].bytes; }
+
+float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
 
 int64_t Type::elements() const {
   int64_t n = 1;

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "pock/loop/loop.h"
+#include "pock/loop/transform.h"
 
 namespace pock::loop {
 
@@ -53,9 +53,6 @@ class Rewriter {
   Rule rule_;
   std::unordered_map<const ExprNode*, std::pair<Expr, Expr>> done_;  // the first keeps the key alive
 };
-
-// Whether the variable occurs, in indices of loads too.
-bool uses(const Expr&, const Var*);
 
 // A copy of statements with variables and buffers replaced. The copy declares buffers and loop variables of
 // its own, so it may stand beside the original.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
 #include <numeric>
 
 #include "detail.h"
@@ -484,11 +483,7 @@ Expr::Expr(int64_t v) : Expr(int_lit(v)) {}
 
 Expr lit(double v, DType type) {
   POCK_CHECK(is_float(type), "float constant of type {}", to_string(type));
-  if (type == DType::f32) {
-    float f = static_cast<float>(v);
-    if (std::abs(f) < std::numeric_limits<float>::min()) f = std::copysign(0.0f, f);
-    v = f;
-  }
+  if (type == DType::f32) v = flushed(static_cast<float>(v));
   auto n = std::make_shared<ExprNode>();
   n->op = Op::constant;
   n->type = type;

@@ -172,7 +172,7 @@ class Parser {
       Token at = now();
       t.dims.push_back(integer("a dimension"));
       if (__builtin_mul_overflow(elements, std::max<int64_t>(t.dims.back(), 1), &elements) ||
-          elements > int64_t{1} << 48)
+          elements > kMostElements)
         fail(at, "the tensor is too large");
     } while (accept(","));
     expect("]");

@@ -1,4 +1,4 @@
-// Copies of statements under other names.
+// Questions about loops, and copies of statements under other names.
 #include <algorithm>
 #include <unordered_set>
 
@@ -10,6 +10,19 @@ namespace pock::loop {
 bool uses(const Expr& e, const Var* v) {
   if (e->var.get() == v) return true;
   return std::any_of(e->args.begin(), e->args.end(), [&](const Expr& a) { return uses(a, v); });
+}
+
+bool clips(const std::vector<Stmt>& body, const Var* v) {
+  return std::any_of(body.begin(), body.end(), [&](const Stmt& s) {
+    if (s.kind == StmtKind::loop && (uses(s.lo, v) || uses(s.hi, v))) return true;
+    if (s.kind == StmtKind::when && uses(s.value, v)) return true;
+    return clips(s.body, v);
+  });
+}
+
+int64_t trips(const Stmt& s) {
+  Expr length = s.hi - s.lo;
+  return is_constant(length) ? std::max<int64_t>(0, (length->integer + s.step - 1) / s.step) : -1;
 }
 
 static Rewriter replacer(const Replace& r) {

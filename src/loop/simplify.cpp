@@ -1,11 +1,9 @@
 // Index arithmetic made smaller with what the enclosing loops say about their variables.
 #include <algorithm>
-#include <limits>
 #include <unordered_map>
 
 #include "detail.h"
 #include "pock/loop/transform.h"
-#include "pock/support/diag.h"
 
 namespace pock::loop {
 namespace {

@@ -91,9 +91,9 @@ class Transform {
   }
 
   int64_t trips(const Stmt& s) const {
-    Expr length = s.hi - s.lo;
-    check(is_constant(length), "{} has no constant extent", s.var->name);
-    return std::max<int64_t>(0, (length->integer + s.step - 1) / s.step);
+    int64_t n = loop::trips(s);
+    check(n >= 0, "{} has no constant extent", s.var->name);
+    return n;
   }
 
   Stmt with_mode(Stmt s, LoopMode mode) const {

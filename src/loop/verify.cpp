@@ -1,10 +1,8 @@
 // The rules of loop.h, and what a kernel costs.
-#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "detail.h"
-#include "pock/loop/loop.h"
 #include "pock/support/diag.h"
 
 namespace pock::loop {
@@ -153,7 +151,7 @@ class Counter {
     if (!value(s.lo, &lo) || !value(s.hi, &hi) || lo >= hi) return 0;
     int64_t trips = (hi - lo + s.step - 1) / s.step;
     int64_t& v = values_[s.var.get()];
-    if (!decides(s.body, s.var.get())) {
+    if (!clips(s.body, s.var.get())) {
       v = lo;
       return trips * body(s.body);
     }
@@ -163,14 +161,6 @@ class Counter {
       flop += body(s.body);
     }
     return flop;
-  }
-
-  bool decides(const std::vector<Stmt>& stmts, const Var* v) {
-    return std::any_of(stmts.begin(), stmts.end(), [&](const Stmt& s) {
-      if (s.kind == StmtKind::loop && (uses(s.lo, v) || uses(s.hi, v))) return true;
-      if (s.kind == StmtKind::when && uses(s.value, v)) return true;
-      return decides(s.body, v);
-    });
   }
 
   // False where the value depends on data.

@@ -1,8 +1,6 @@
 #include "pock/ops/evaluate.h"
 
-#include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "pock/ops/op.h"
 
@@ -46,14 +44,12 @@ std::vector<double> to_doubles(const void* from, DType t, int64_t count) {
   return numbers;
 }
 
-// Denormal floats become zero: no memory ever holds one.
 void from_doubles(const std::vector<double>& numbers, DType t, void* to) {
   with_type(t, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     for (size_t i = 0; i < numbers.size(); ++i) {
       T element = static_cast<T>(numbers[i]);
-      if constexpr (std::is_same_v<T, float>)
-        if (std::fpclassify(element) == FP_SUBNORMAL) element = std::copysign(0.0f, element);
+      if constexpr (std::is_same_v<T, float>) element = flushed(element);
       static_cast<T*>(to)[i] = element;
     }
   });

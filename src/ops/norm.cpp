@@ -39,8 +39,7 @@ const OpDef kNormalize{
     .name = "normalize",
     .doc =
         "(x - mean) * (scale / sqrt(variance + epsilon)) + shift, of x [N,C,...], mean, variance, scale, "
-        "shift, all "
-        "but x of shape [C,1,...]",
+        "shift, all but x of shape [C,1,...]",
     .inputs = 5,
     .attrs = {number_attr("epsilon")},
     .infer =
@@ -80,10 +79,8 @@ const OpDef kNormalizeGrad{
     .name = "normalize_grad",
     .doc =
         "the gradient with respect to x of batch normalisation with x's own statistics, of dy, x, mean, "
-        "variance, "
-        "scale, sum_dy, sum_dy_xhat; with xhat = (x - mean) / sqrt(variance + epsilon) it is scale / "
-        "sqrt(variance + "
-        "epsilon) * (dy - sum_dy / count - xhat * (sum_dy_xhat / count))",
+        "variance, scale, sum_dy, sum_dy_xhat; with xhat = (x - mean) / sqrt(variance + epsilon) it is "
+        "scale / sqrt(variance + epsilon) * (dy - sum_dy / count - xhat * (sum_dy_xhat / count))",
     .inputs = 7,
     .attrs = {number_attr("epsilon"), int_attr("count")},
     .infer =
@@ -109,10 +106,9 @@ const OpDef kNormalizeGrad{
 const OpDef kMoments{
     .name = "moments",
     .doc =
-        "mean and biased variance of each channel of x [N,C,...]. For each chunk, p its first element, d = x "
-        "- p: "
-        "s = sum d, q = sum d * d; its mean p + s / n and M2 = q - s * (s / n); chunks joined in order by "
-        "Chan's formula",
+        "mean and biased variance of each channel of x [N,C,...]. For each chunk, p its first element, d = "
+        "x - p: s = sum d, q = sum d * d; its mean p + s / n and M2 = q - s * (s / n); chunks joined in "
+        "order by Chan's formula",
     .inputs = 1,
     .results = 2,
     .infer = [](const InferArgs& a) -> Types {
@@ -156,8 +152,7 @@ const OpDef kNormGradSums{
     .name = "norm_grad_sums",
     .doc =
         "of dy, x [N,C,...], mean, variance [C]: for each channel the sum of dy and the sum of dy * xhat, "
-        "with xhat = "
-        "(x - mean) / sqrt(variance + epsilon): the gradients of shift and scale",
+        "with xhat = (x - mean) / sqrt(variance + epsilon): the gradients of shift and scale",
     .inputs = 4,
     .results = 2,
     .attrs = {number_attr("epsilon")},
@@ -201,12 +196,11 @@ void need_norm_inputs(const InferArgs& a) {
 const OpDef kBatchNorm{
     .name = "batch_norm",
     .doc =
-        "batch normalisation as a model file has it, of x [N,C,...], scale, shift, mean, variance [C]: as it "
-        "stands, "
-        "normalisation by the given statistics; `momentum` and `training` are for the pass that decides its "
-        "mode",
+        "batch normalisation as a model file has it, of x [N,C,...], scale, shift, mean, variance [C]: as "
+        "it stands, normalisation by the given statistics; `momentum` is for the pass that "
+        "decides its mode",
     .inputs = 5,
-    .attrs = {number_attr("epsilon"), number_attr("momentum"), int_attr("training", 0)},
+    .attrs = {number_attr("epsilon"), number_attr("momentum")},
     .infer =
         [](const InferArgs& a) {
           need_norm_inputs(a);
@@ -224,9 +218,8 @@ const OpDef kBatchNorm{
 const OpDef kBatchNormTrain{
     .name = "batch_norm_train",
     .doc =
-        "batch normalisation of x [N,C,...] by its own statistics, with scale and shift [C]; also gives each "
-        "channel's "
-        "mean and biased variance, through which no gradient flows",
+        "batch normalisation of x [N,C,...] by its own statistics, with scale and shift [C]; also gives "
+        "each channel's mean and biased variance, through which no gradient flows",
     .inputs = 3,
     .results = 3,
     .attrs = {number_attr("epsilon")},

@@ -5,26 +5,14 @@
 #include "rules.h"
 
 namespace pock {
-namespace {
 
-template <class T>
-const T& attribute(const Attrs& attrs, std::string_view name) {
-  auto it = attrs.find(name);
-  POCK_CHECK(it != attrs.end(), "attribute '{}' is missing", name);
-  const T* value = std::get_if<T>(&it->second);
-  POCK_CHECK(value, "attribute '{}' has another type", name);
-  return *value;
-}
-
-}  // namespace
-
-int64_t InferArgs::integer(std::string_view name) const { return attribute<int64_t>(attrs_, name); }
-double InferArgs::number(std::string_view name) const { return attribute<double>(attrs_, name); }
+int64_t InferArgs::integer(std::string_view name) const { return get_attr<int64_t>(attrs_, name); }
+double InferArgs::number(std::string_view name) const { return get_attr<double>(attrs_, name); }
 const std::string& InferArgs::string(std::string_view name) const {
-  return attribute<std::string>(attrs_, name);
+  return get_attr<std::string>(attrs_, name);
 }
 const std::vector<int64_t>& InferArgs::integers(std::string_view name) const {
-  return attribute<std::vector<int64_t>>(attrs_, name);
+  return get_attr<std::vector<int64_t>>(attrs_, name);
 }
 
 Error InferArgs::with_inputs(Error e) const {

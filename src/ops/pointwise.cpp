@@ -308,10 +308,9 @@ const OpDef kCast{
 }  // namespace
 
 OpList pointwise_ops() {
-  return {&kAdd,     &kSub,  &kMul,     &kDiv,  &kMaximum,    &kMinimum,  &kPassGreater,
-          &kNeg,     &kAbs,  &kExp,     &kLog,  &kReciprocal, &kSqrt,     &kTanh,
-          &kSigmoid, &kRelu, &kAbsGrad, &kClip, &kCast,       &kReluGrad, &kClipGrad,
-          &kSoftsign};
+  return {&kAdd,     &kSub,  &kMul,  &kDiv,        &kMaximum,  &kMinimum, &kPassGreater, &kNeg,
+          &kAbs,     &kExp,  &kLog,  &kReciprocal, &kSqrt,     &kTanh,    &kSigmoid,     &kRelu,
+          &kAbsGrad, &kClip, &kCast, &kReluGrad,   &kClipGrad, &kSoftsign};
 }
 
 }  // namespace pock

@@ -70,10 +70,8 @@ const OpDef kAdamStep{
     .name = "adam_step",
     .doc =
         "Adam, of w, m, v, g, beta1, one_minus_beta1, beta2, one_minus_beta2, step_size, inv_sqrt_bias2, "
-        "eps, "
-        "weight_decay: g += weight_decay * w (decoupled: instead w *= 1 - weight_decay, which is lr times "
-        "the decay); "
-        "m' = beta1 * m + one_minus_beta1 * g; v' = beta2 * v + one_minus_beta2 * g * g; "
+        "eps, weight_decay: g += weight_decay * w (decoupled: instead w *= 1 - weight_decay, which is lr "
+        "times the decay); m' = beta1 * m + one_minus_beta1 * g; v' = beta2 * v + one_minus_beta2 * g * g; "
         "w' = w - step_size * m' / (sqrt(v') * inv_sqrt_bias2 + eps)",
     .inputs = 12,
     .results = 3,

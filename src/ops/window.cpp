@@ -74,8 +74,7 @@ const OpDef kMaxPool{
     .name = "max_pool",
     .doc =
         "greatest element of each window of x [N,C,H,W], NaN if there is one, and the number of its tap (ky "
-        "* kw + "
-        "kx, the first of equals; u8 where a kernel has at most 255 taps, else i32)",
+        "* kw + kx, the first of equals; u8 where a kernel has at most 255 taps, else i32)",
     .inputs = 1,
     .results = 2,
     .attrs = window_attrs({ints_attr("kernel"), int_attr("ceil", 0)}),

@@ -2,7 +2,6 @@
 // it holds, each node checks that what it reads is still there and then marks what it writes. Nothing here is
 // shared with the planner: not its lifetimes, not its idea of who shares memory.
 #include <map>
-#include <optional>
 
 #include "pock/ir/text.h"
 #include "pock/ops/op.h"

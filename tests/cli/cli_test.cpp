@@ -1,4 +1,5 @@
-// pockc as a person types it: what it writes, what it says, and what it leaves behind when something is wrong.
+// pockc as a person types it: what it writes, what it says, and what it leaves behind when something is
+// wrong.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -44,20 +45,22 @@ TEST_P(WrongUse, IsSaidAndLeavesNothing) {
 INSTANTIATE_TEST_SUITE_P(
     Cli, WrongUse,
     testing::Values(
-        Wrong{{POCKC}, 2, "subcommand"},
-        Wrong{{POCKC, "compile"}, 2, "MODEL"},
+        Wrong{{POCKC}, 2, "subcommand"}, Wrong{{POCKC, "compile"}, 2, "MODEL"},
         Wrong{compile({"-o", "OUT", "--frobnicate"}), 2, "--frobnicate"},
         Wrong{compile({"-o", "OUT", "--batch", "0"}), 2, "--batch"},
-        Wrong{compile({"-o", "OUT", "--emit", "elf"}), 2, "llvm-ir"},
-        Wrong{compile({}), 1, "-o FILE"},
+        Wrong{compile({"-o", "OUT", "--emit", "elf"}), 2, "llvm-ir"}, Wrong{compile({}), 1, "-o FILE"},
         Wrong{{POCKC, "compile", "nothing.onnx", "-o", "OUT"}, 1, "nothing.onnx"},
         Wrong{{POCKC, "compile", "/", "-o", "OUT"}, 1, "/"},
         Wrong{{POCKC, "compile", kNet, "-o", "OUT", "--loss", "cross-entropy"}, 1, "--batch"},
         Wrong{{POCKC, "compile", kNet, "-o", "OUT", "--batch", "4"}, 1, "--loss cross-entropy"},
-        Wrong{{POCKC, "compile", kNet, "-o", "OUT", "--batch", "4", "--loss", "hinge"}, 1, "there is no such loss"},
+        Wrong{{POCKC, "compile", kNet, "-o", "OUT", "--batch", "4", "--loss", "hinge"},
+              1,
+              "there is no such loss"},
         Wrong{compile({"-o", "OUT", "--optimizer", "adamax"}), 1, "adamw"},
-        Wrong{compile({"-o", "OUT", "--optimizer", "sgd:lr=fast,momentum=-1,beta=2"}), 1, "momentum must lie in"},
-        Wrong{compile({"-o", "OUT", "--optimizer", "sgd:lr=fast,momentum=-1,beta=2"}), 1, "lr is not a number"},
+        Wrong{compile({"-o", "OUT", "--optimizer", "sgd:lr=fast,momentum=-1,beta=2"}), 1,
+              "momentum must lie in"},
+        Wrong{compile({"-o", "OUT", "--optimizer", "sgd:lr=fast,momentum=-1,beta=2"}), 1,
+              "lr is not a number"},
         Wrong{compile({"-o", "OUT", "--optimizer", "sgd:nesterov=1"}), 1, "needs momentum > 0"},
         Wrong{compile({"-o", "OUT", "--train", "nothing*"}), 1, "'nothing*' matches no parameter"},
         Wrong{compile({"-o", "OUT", "--freeze", "*"}), 1, "nothing to train"},
@@ -79,13 +82,22 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Cli, EmitsEveryStage) {
   TempDir dir;
-  const std::map<std::string, std::string> begins = {{"exe", "\x7f" "ELF"}, {"obj", "\x7f" "ELF"}, {"llvm-ir", ";"},
-                                                     {"asm", "\t."}, {"graph", "pock 1\n"}, {"loops", "# schedule: "}};
+  const std::map<std::string, std::string> begins = {{"exe",
+                                                      "\x7f"
+                                                      "ELF"},
+                                                     {"obj",
+                                                      "\x7f"
+                                                      "ELF"},
+                                                     {"llvm-ir", ";"},
+                                                     {"asm", "\t."},
+                                                     {"graph", "pock 1\n"},
+                                                     {"loops", "# schedule: "}};
   for (const auto& [kind, start] : begins) {
     Ran ran = run(compile({"--emit", kind, "-o", dir / kind}));
     ASSERT_EQ(ran.status, 0) << kind << ran.err;
     EXPECT_EQ(read_file(dir / kind).substr(0, start.size()), start) << kind;
-    EXPECT_EQ((fs::status(dir / kind).permissions() & fs::perms::owner_exec) != fs::perms::none, kind == "exe");
+    EXPECT_EQ((fs::status(dir / kind).permissions() & fs::perms::owner_exec) != fs::perms::none,
+              kind == "exe");
   }
   // The graph reads back, and running no pass changes nothing.
   Ran again = run({POCKC, "opt", dir / "graph"});
@@ -95,7 +107,8 @@ TEST(Cli, EmitsEveryStage) {
 
 TEST(Cli, ReportHoldsTheNumbers) {
   TempDir dir;
-  ASSERT_EQ(run(compile({"-o", dir / "t", "--report", dir / "r", "--optimizer", "sgd:momentum=0.9"})).status, 0);
+  ASSERT_EQ(run(compile({"-o", dir / "t", "--report", dir / "r", "--optimizer", "sgd:momentum=0.9"})).status,
+            0);
   auto report = nlohmann::json::parse(read_file(dir / "r"));
   EXPECT_GE(report["arena_bytes"], report["arena_lower_bound_bytes"]);
   EXPECT_GT(report["code_bytes"], 0);
@@ -112,7 +125,8 @@ TEST(Cli, ReportHoldsTheNumbers) {
 
 TEST(Cli, FrozenParametersHaveNoStateAndAreNotSaved) {
   TempDir dir;
-  Ran ran = run(compile({"-o", dir / "t", "--report", dir / "r", "--train", "fc*", "--optimizer", "sgd:momentum=0.9"}));
+  Ran ran = run(
+      compile({"-o", dir / "t", "--report", dir / "r", "--train", "fc*", "--optimizer", "sgd:momentum=0.9"}));
   ASSERT_EQ(ran.status, 0) << ran.err;
   auto report = nlohmann::json::parse(read_file(dir / "r"));
   EXPECT_LT(report["trained_parameter_bytes"], report["parameter_bytes"]);
@@ -127,8 +141,9 @@ TEST(Cli, FoldedNormsTrainTheRest) {
   EXPECT_NE(ran.err.find("1 frozen, 2 folded"), std::string::npos) << ran.err;
   std::string data = std::string(POCK_SOURCE_DIR) + "/tests/train/bn_cnn/";
   auto losses = [&](const std::string& trainer) {
-    return run({trainer, "train", "--data", data + "data.npy", "--labels", data + "labels.npy", "--steps", "5",
-                "--no-shuffle", "--log", "json"}).out;
+    return run({trainer, "train", "--data", data + "data.npy", "--labels", data + "labels.npy", "--steps",
+                "5", "--no-shuffle", "--log", "json"})
+        .out;
   };
   ASSERT_EQ(run(compile({"-o", dir / "u", "--train", "fc*", "--bn", "frozen"})).status, 0);
   std::istringstream folded(losses(dir / "t")), frozen(losses(dir / "u"));
@@ -143,7 +158,8 @@ TEST(Cli, FoldedNormsTrainTheRest) {
 TEST(Cli, HelpNamesEverySwitch) {
   Ran ran = run({POCKC, "compile", "--help"});
   EXPECT_EQ(ran.status, 0);
-  for (const char* word : {"--optimizer", "--bn", "--dim", "--report", "--no-immediate-update", "--no-schedule", "--emit"})
+  for (const char* word : {"--optimizer", "--bn", "--dim", "--report", "--no-immediate-update",
+                           "--no-schedule", "--emit", "adamw (lr=0.001, beta1=0.9"})
     EXPECT_NE(ran.out.find(word), std::string::npos) << word;
 }
 

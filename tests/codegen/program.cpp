@@ -7,31 +7,21 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <random>
 
 #include "../../runtime/pock.h"
 #include "pock/codegen/compile.h"
 #include "pock/ops/evaluate.h"
-#include "pock/ops/op.h"
 #include "pock/passes/passes.h"
+#include "support/support.h"
 
 namespace pock {
 namespace {
 
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "pock-test-XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path / name, std::ios::binary) << bytes;
-    return (path / name).string();
-  }
-  std::filesystem::path path;
-};
+using test::bytes_of;
+using test::npy;
+using test::Ran;
+using test::TempDir;
 
 std::vector<float> random_floats(int64_t n, unsigned seed) {
   std::mt19937 random(seed);
@@ -91,10 +81,9 @@ Compiled compile(const std::string& optimizer, const std::function<void(CompileO
 class Step {
  public:
   explicit Step(Program& program) {
-    const std::string object = folder_.write("step.o", emit(program, Emit::obj));
-    const std::string library = (folder_.path / "step.so").string();
-    const std::string command = "cc -shared -nostdlib -o " + library + " " + object;
-    if (std::system(command.c_str()) != 0) return;
+    const std::string object = folder_.write("step.o", emit(program, Emit::obj)),
+                      library = folder_ / "step.so";
+    if (test::run({"cc", "-shared", "-nostdlib", "-o", library, object}).status != 0) return;
     handle_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle_) return;
     table = static_cast<const struct pock_program*>(dlsym(handle_, "pock_program"));
@@ -120,7 +109,7 @@ class Step {
     fn(args, 0, n / 2);
     fn(args, n / 2, n);
   }
-  Folder folder_;
+  TempDir folder_;
   void* handle_ = nullptr;
   std::vector<uint64_t> arena_, params_, state_;
   std::vector<float> scalars_;
@@ -355,35 +344,21 @@ TEST(Program, SameBytesEveryTime) {
 }
 
 TEST(Program, RunsAsProcess) {
-  Folder folder;
+  TempDir folder;
   Compiled c = compile("sgd:lr=0.1");
   const std::string exe = folder.write("trainer", emit(c.program, Emit::exe));
   std::filesystem::permissions(exe, std::filesystem::perms::owner_all);
-  auto npy = [](const char* type, const std::string& shape, const void* data, size_t bytes) {
-    std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", type, shape);
-    header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 11, ' ');
-    header += '\n';
-    std::string file("\x93NUMPY\x01\x00", 8);
-    file += static_cast<char>(header.size() & 255);
-    file += static_cast<char>(header.size() >> 8);
-    return file + header + std::string(static_cast<const char*>(data), bytes);
-  };
   const std::vector<float> x = random_floats(3 * kBatch * kFeatures, 5);
   std::vector<int32_t> y;
   for (int64_t i = 0; i < 3 * kBatch; ++i) y.push_back(x[i * kFeatures] > 0 ? 1 : 3);
-  const std::string data = folder.write("x.npy", npy("<f4", "(24, 20)", x.data(), x.size() * 4));
-  const std::string ids = folder.write("y.npy", npy("<i4", "(24,)", y.data(), y.size() * 4));
-  const std::string log = (folder.path / "log").string();
-  const std::string command = exe + " train --data " + data + " --labels " + ids +
-                              " --epochs 40 --threads 2 --log json >" + log + " 2>&1";
-  EXPECT_EQ(std::system(command.c_str()), 0);
-  std::string text, line, last;
-  for (std::ifstream in(log); std::getline(in, line); text += line + "\n") {
-    if (line.find("\"loss\":") != std::string::npos) last = line;
-  }
-  const size_t at = last.rfind("\"loss\":");
-  ASSERT_NE(at, std::string::npos) << text;
-  EXPECT_LT(std::atof(last.c_str() + at + 7), 0.5) << text;
+  const std::string data = folder.write("x.npy", npy("<f4", "(24, 20)", bytes_of(x)));
+  const std::string ids = folder.write("y.npy", npy("<i4", "(24,)", bytes_of(y)));
+  const Ran ran = test::run(
+      {exe, "train", "--data", data, "--labels", ids, "--epochs", "40", "--threads", "2", "--log", "json"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  const size_t at = ran.out.rfind("\"loss\":");
+  ASSERT_NE(at, std::string::npos) << ran.out;
+  EXPECT_LT(std::atof(ran.out.c_str() + at + 7), 0.5) << ran.out;
 }
 
 TEST(Target, RefusesWhatCannotRunKernels) {

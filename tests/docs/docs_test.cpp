@@ -1,4 +1,5 @@
-// What the documents show must be true: commands run, and code stands in the file that it is said to stand in.
+// What the documents show must be true: commands run, and code stands in the file that it is said to stand
+// in.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -36,7 +37,8 @@ TEST(Docs, CommandsOfTheReadmeRun) {
   std::vector<std::string> all = commands(kRoot / "README.md", {"pockc ", "./trainer "});
   ASSERT_EQ(all.size(), 2u);
   for (const std::string& command : all) {
-    Ran ran = run({"/bin/sh", "-c", "PATH=" + fs::path(POCKC).parent_path().string() + ":$PATH; " + command}, dir.path);
+    Ran ran = run({"/bin/sh", "-c", "PATH=" + fs::path(POCKC).parent_path().string() + ":$PATH; " + command},
+                  dir.path);
     EXPECT_EQ(ran.status, 0) << command << "\n" << ran.err;
   }
   EXPECT_TRUE(fs::exists(dir / "tuned.safetensors"));
@@ -62,7 +64,9 @@ TEST(Docs, CodeIsTheCodeOfTheProject) {
       size_t line = text.find('\n', at), end = text.find("```", line);
       ASSERT_NE(end, std::string::npos) << document;
       std::string file = text.substr(at + 7, line - at - 7), code = text.substr(line + 1, end - line - 1);
-      EXPECT_NE(read_file(kRoot / file).find(code), std::string::npos) << document << ": not in " << file << ":\n" << code;
+      EXPECT_NE(read_file(kRoot / file).find(code), std::string::npos)
+          << document << ": not in " << file << ":\n"
+          << code;
       at = end + 3;
       ++count;
     }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <fstream>
 
 #include "model.h"
 #include "onnx/reader.h"
@@ -26,7 +28,7 @@ std::vector<double> numbers(const onnx::TensorProto& t) {
 
 // Every input but the first becomes an initializer: pock wants shapes, bounds and running statistics to be
 // constant. False where the model is refused.
-bool agrees(const fs::path& folder, const test::Folder& scratch) {
+bool agrees(const fs::path& folder, const test::TempDir& scratch) {
   onnx::ModelProto model;
   EXPECT_TRUE(parse(folder / "model.onnx", &model));
   std::vector<double> first;
@@ -68,7 +70,7 @@ bool agrees(const fs::path& folder, const test::Folder& scratch) {
 TEST(Conformance, OperatorTestsOfOnnx) {
   fs::path root = fs::path(POCK_ONNX_TESTDATA) / "data" / "node";
   if (!fs::exists(root)) GTEST_SKIP() << "ONNX's operator tests are not installed (Debian: libonnx-testdata)";
-  test::Folder scratch;
+  test::TempDir scratch;
   int read = 0;
   testing::internal::CaptureStderr();
   for (const auto& entry : fs::directory_iterator(root)) {

@@ -2,6 +2,7 @@
 // messages.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include "pock/ir/text.h"
 #include "pock/ir/verify.h"
 #include "pock/ops/evaluate.h"
+#include "support/support.h"
 
 namespace pock {
 namespace {
@@ -20,11 +22,6 @@ using nlohmann::json;
 const fs::path kTests = fs::path(POCK_SOURCE_DIR) / "tests";
 
 json read_json(const fs::path& path) { return json::parse(std::ifstream(path)); }
-
-std::string read_text(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 std::vector<json> entries(const char* file) { return read_json(kTests / file).get<std::vector<json>>(); }
 
@@ -91,7 +88,7 @@ TEST_P(BadFile, GivesItsMessage) {
     fs::remove(recorded);
     if (!message.empty()) std::ofstream(recorded) << message;
   }
-  EXPECT_EQ(message, fs::exists(recorded) ? read_text(recorded) : "");
+  EXPECT_EQ(message, fs::exists(recorded) ? test::read_file(recorded) : "");
   EXPECT_FALSE(entry.value("good", false) && !message.empty());
   if (message.empty() && said.empty()) return;
   for (const auto& word : entry["mentions"].get<std::vector<std::string>>())

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -17,15 +18,12 @@ std::vector<std::string> models() {
     if (e.path().extension() == ".onnx") paths.push_back(e.path());
   std::sort(paths.begin(), paths.end());
   std::vector<std::string> all;
-  for (const auto& p : paths) {
-    std::ifstream in(p, std::ios::binary);
-    all.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-  }
+  for (const auto& p : paths) all.push_back(test::read_file(p));
   return all;
 }
 
 // True where it was read.
-bool survives(const test::Folder& folder, const std::string& bytes) {
+bool survives(const test::TempDir& folder, const std::string& bytes) {
   std::string path = folder.write("m.onnx", bytes);
   try {
     verify(*import_onnx(path, {.batch = 3}), "import");
@@ -42,7 +40,7 @@ class Fuzz : public testing::Test {
   void TearDown() override { testing::internal::GetCapturedStderr(); }
   int64_t below(size_t n) { return static_cast<int64_t>(random_() % n); }
 
-  test::Folder folder_;
+  test::TempDir folder_;
   std::mt19937 random_{1};
   std::vector<std::string> models_ = models();
 };

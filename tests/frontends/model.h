@@ -2,11 +2,7 @@
 #pragma once
 
 #include <onnx/onnx_pb.h>
-#include <unistd.h>
 
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <variant>
 #include <vector>
@@ -14,25 +10,9 @@
 #include "pock/frontends/import.h"
 #include "pock/ir/verify.h"
 #include "pock/ops/evaluate.h"
+#include "support/support.h"
 
 namespace pock::test {
-
-// A folder that goes away with the object.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "pock-onnx-XXXXXX").string();
-    if (!::mkdtemp(name.data())) throw std::runtime_error("no temporary folder");
-    path = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string write(const std::string& name, const std::string& bytes) const {
-    std::filesystem::remove(path / name);  // some file systems flush a file that is overwritten
-    std::ofstream(path / name, std::ios::binary) << bytes;
-    return (path / name).string();
-  }
-  std::filesystem::path path;
-};
 
 using Attribute = std::variant<int64_t, float, std::string, std::vector<int64_t>>;
 using Strings = std::vector<std::string>;
@@ -92,7 +72,7 @@ struct Model {
   }
 
   std::unique_ptr<Graph> import(const ImportOptions& options = {}) const {
-    Folder folder;
+    TempDir folder;
     auto g = import_onnx(folder.write("m.onnx", proto.SerializeAsString()), options);
     verify(*g, "import");
     return g;

@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <random>
 
 #include "pock/ir/builder.h"
 #include "pock/ir/verify.h"
+#include "support/support.h"
 
 namespace pock {
 namespace {
@@ -197,10 +198,8 @@ TEST(Text, NoInputCrashesTheParser) {
 
 class Files : public testing::Test {
  protected:
-  void SetUp() override { std::filesystem::create_directories(folder_); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string folder_ = testing::TempDir() + "/pock_text_test";
-  std::string path_ = folder_ + "/g.pock";
+  test::TempDir folder_;
+  std::string path_ = folder_ / "g.pock";
   std::string side_ = path_ + ".safetensors";
 };
 
@@ -225,20 +224,16 @@ TEST_F(Files, DamageIsRefused) {
   Graph g("g");
   g.add_output(g.add_param("w", {DType::f32, {2}}, make_data(std::vector<float>{1, 2})));
   save_graph(g, path_);
-  std::string whole;
-  {
-    std::ifstream in(side_, std::ios::binary);
-    whole.assign(std::istreambuf_iterator<char>(in), {});
-  }
+  std::string whole = test::read_file(side_);
   for (size_t size = 0; size < whole.size(); ++size) {
-    std::ofstream(side_, std::ios::binary).write(whole.data(), static_cast<std::streamsize>(size));
+    test::write_file(side_, whole.substr(0, size));
     EXPECT_THROW(load_graph(path_), Error) << size;
   }
   std::mt19937 random(2);
   for (int i = 0; i < 300; ++i) {
     std::string text = whole;
     text[random() % text.size()] = static_cast<char>(random());
-    std::ofstream(side_, std::ios::binary).write(text.data(), static_cast<std::streamsize>(text.size()));
+    test::write_file(side_, text);
     try {
       load_graph(path_);
     } catch (const Error&) {

@@ -6,9 +6,6 @@
 #include <cmath>
 #include <limits>
 
-#include "pock/loop/build.h"
-#include "pock/loop/transform.h"
-
 namespace pock::loop {
 namespace {
 

@@ -10,7 +10,6 @@
 
 #include "pock/loop/build.h"
 #include "pock/loop/interpret.h"
-#include "pock/loop/transform.h"
 
 namespace pock::loop {
 namespace {

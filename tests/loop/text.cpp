@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "pock/loop/build.h"
-#include "pock/loop/transform.h"
 #include "pock/support/diag.h"
 
 namespace pock::loop {

@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "kernels.h"
 #include "pock/support/diag.h"
+#include "support/support.h"
 
 namespace pock::loop {
 namespace {
@@ -27,9 +26,7 @@ TEST(Transform, Text) {
   for (const fs::path& path : paths) {
     SCOPED_TRACE(path.string());
     ++files;
-    std::stringstream content;
-    content << std::ifstream(path).rdbuf();
-    std::string text = content.str();
+    std::string text = test::read_file(path);
     size_t schedule = text.find("# schedule:"), gives = text.find("# gives:\n");
     ASSERT_NE(schedule, std::string::npos);
     size_t end = text.find('\n', schedule);
@@ -45,7 +42,7 @@ TEST(Transform, Text) {
       result = "# error: " + result.substr(result.find("): ") + 3) + "\n";
     }
     if (std::getenv("POCK_RERECORD")) {
-      std::ofstream(path) << text.substr(0, end + 1) << "# gives:\n" << result;
+      test::write_file(path, text.substr(0, end + 1) + "# gives:\n" + result);
     } else {
       ASSERT_NE(gives, std::string::npos);
       EXPECT_EQ(text.substr(gives + 9), result);

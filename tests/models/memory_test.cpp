@@ -11,8 +11,9 @@ namespace {
 
 nlohmann::json report_of(const std::string& model, int batch) {
   TempDir dir;
-  Ran ran = run({POCKC, "compile", model, "-o", dir / "trainer", "--batch", std::to_string(batch), "--loss", "cross-entropy",
-                 "--optimizer", "sgd:lr=0.01,momentum=0.9", "--report", dir / "report.json"});
+  Ran ran =
+      run({POCKC, "compile", model, "-o", dir / "trainer", "--batch", std::to_string(batch), "--loss",
+           "cross-entropy", "--optimizer", "sgd:lr=0.01,momentum=0.9", "--report", dir / "report.json"});
   EXPECT_EQ(ran.status, 0) << ran.err;
   return nlohmann::json::parse(read_file(dir / "report.json"));
 }
@@ -20,7 +21,8 @@ nlohmann::json report_of(const std::string& model, int batch) {
 void expect_tight(const nlohmann::json& report) {
   double arena = report["arena_bytes"], bound = report["arena_lower_bound_bytes"];
   EXPECT_LE(arena, 1.02 * bound);
-  printf("arena %.0f bytes, bound %.0f, peak at %s\n", arena, bound, report["arena_peak_node"].get<std::string>().c_str());
+  printf("arena %.0f bytes, bound %.0f, peak at %s\n", arena, bound,
+         report["arena_peak_node"].get<std::string>().c_str());
 }
 
 TEST(Memory, SmallNets) {

@@ -4,11 +4,11 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "pock/ir/text.h"
 #include "pock/passes/pass.h"
+#include "support/support.h"
 
 namespace pock {
 namespace {
@@ -21,16 +21,9 @@ struct Case {
   std::string given, expected;
 };
 
-std::string read_all(const fs::path& path) {
-  std::ifstream in(path);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 Case read_case(const fs::path& path) {
   const std::string kPasses = "# passes:", kGives = "# gives:";
-  std::string text = read_all(path);
+  std::string text = test::read_file(path);
   size_t passes = text.find(kPasses), start = text.find("pock 1"), gives = text.find(kGives);
   if (passes == std::string::npos || start == std::string::npos || gives == std::string::npos)
     throw error("{} is no case: it needs '{}', a graph and '{}'", path.string(), kPasses, kGives);
@@ -43,9 +36,7 @@ Case read_case(const fs::path& path) {
   std::string name;
   while (std::getline(line, name, ',')) {
     std::erase(name, ' ');
-    const Pass* pass = find_pass(name);
-    if (!pass) throw error("{}: there is no pass '{}'", path.string(), name);
-    c.passes.push_back(*pass);
+    c.passes.push_back(get_pass(name));
   }
   return c;
 }
@@ -58,7 +49,7 @@ TEST_P(TextCase, GivesWhatItSays) {
   run_passes(*g, c.passes, PassOptions{});
   std::string result = print(*g);
   if (std::getenv("POCK_RERECORD")) {
-    std::ofstream(GetParam()) << c.head << c.given << "# gives:\n" << result;
+    test::write_file(GetParam(), c.head + c.given + "# gives:\n" + result);
     return;
   }
   EXPECT_EQ(result, print(*parse_graph(c.expected, GetParam().filename())));

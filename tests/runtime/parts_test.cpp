@@ -1,18 +1,16 @@
 // The runtime's parsers, number formatting and shuffling, under the address and undefined behaviour
 // sanitizers.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <memory>
 #include <random>
 #include <string>
 #include <vector>
+
+#include "support/support.h"
 
 #define restrict __restrict
 extern "C" {
@@ -20,6 +18,8 @@ extern "C" {
 }
 
 namespace {
+
+using namespace pock::test;
 
 template <typename Put>
 std::string put(Put&& function) {
@@ -126,19 +126,13 @@ TEST(Dataset, SeveralInputs) {
   program.inputs = inputs;
   program.input_count = 3;
   program.batch = 2;
-  auto file = [](const char* name, const std::string& descr, const std::string& shape, const void* data,
-                 size_t n) {
-    std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + "}";
-    std::string path = testing::TempDir() + "pock-dataset-" + std::to_string(getpid()) + name;
-    std::ofstream(path, std::ios::binary) << "\x93NUMPY\1" << '\0' << char(header.size()) << '\0' << header
-                                          << std::string(static_cast<const char*>(data), n);
-    return path;
-  };
-  int64_t ids[] = {1, 2, 3, 4, 5, 99};
-  float x[] = {1, 1e-40f, -1e-40f, 2};
-  double y[] = {0.5, 0.1};
-  std::string paths[] = {file("ids", "<i8", "(2, 3)", ids, sizeof ids),
-                         file("x", "<f4", "(2, 1, 2)", x, sizeof x), file("y", "<f8", "(2, 1)", y, sizeof y)};
+  TempDir dir;
+  std::vector<int64_t> ids = {1, 2, 3, 4, 5, 99};
+  std::vector<float> x = {1, 1e-40f, -1e-40f, 2};
+  std::vector<double> y = {0.5, 0.1};
+  std::string paths[] = {dir.write("ids", npy("<i8", "(2, 3)", bytes_of(ids))),
+                         dir.write("x", npy("<f4", "(2, 1, 2)", bytes_of(x))),
+                         dir.write("y", npy("<f8", "(2, 1)", bytes_of(y)))};
   const char* names[] = {paths[0].c_str(), paths[1].c_str(), paths[2].c_str()};
   pock_source sources[3];
   pock_dataset set{};
@@ -157,11 +151,10 @@ TEST(Dataset, SeveralInputs) {
     EXPECT_EQ(0, std::memcmp(at + 24, wanted, sizeof wanted));
   }
   ids[4] = 100;
-  file("ids", "<i8", "(2, 3)", ids, sizeof ids);
+  dir.write("ids", npy("<i8", "(2, 3)", bytes_of(ids)));
   problems = put([&](pock_text* t) { pock_open_dataset(&program, names, "eval-", &set, t); });
   EXPECT_NE(problems.find("element 4 (sample 1) is 100, outside [0,99]"), std::string::npos) << problems;
   EXPECT_EQ(problems.find("  --eval-data '"), 0u) << problems;
-  for (const std::string& path : paths) std::filesystem::remove(path);
 }
 
 // Cuts, flips and overwrites; the result lies in a block of exactly its size, so that any step outside is
@@ -177,11 +170,8 @@ std::vector<uint8_t> damaged(const std::string& good, std::mt19937& random) {
 }
 
 TEST(Fuzz, Npy) {
-  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }\n";
   for (char version : {1, 2}) {
-    std::string good = std::string("\x93NUMPY") + version + '\0' + char(header.size()) + '\0';
-    if (version == 2) good += std::string(2, '\0');
-    good += header + std::string(24, 'x');
+    std::string good = npy("<f4", "(3, 2)", std::string(24, 'x'), version);
     char reason[512];
     pock_text why{reason, 0, sizeof reason};
     pock_array array;
@@ -212,13 +202,12 @@ TEST(Fuzz, Checkpoint) {
   std::vector<char> params(pock_program.params_bytes, 1), state(pock_program.state_bytes, 2);
   pock_buffers memory{nullptr, params.data(), state.data(), pock_program.weights, nullptr};
   pock_progress progress{12, 1, 24, 99};
-  std::string path = testing::TempDir() + "pock-fuzz-" + std::to_string(std::random_device{}());
+  TempDir dir;
+  std::string path = dir / "c";
   char reason[512];
   pock_text why{reason, 0, sizeof reason};
   ASSERT_TRUE(pock_save_checkpoint(&pock_program, &memory, &progress, path.c_str(), true, &why));
-  std::ifstream in(path, std::ios::binary);
-  std::string good{std::istreambuf_iterator<char>(in), {}};
-  std::filesystem::remove(path);
+  std::string good = read_file(path);
 
   std::vector<uint64_t> offsets(pock_program.tensor_count);
   std::vector<char> scratch(pock_checkpoint_scratch(&pock_program));

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
@@ -20,50 +19,24 @@
 #include <vector>
 
 #include "pock/codegen/runtime_bitcode.h"
+#include "support/support.h"
 
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-struct Result {
-  int status = -1;
-  std::string out, err;
-};
-
-std::string read_file(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-void write_file(const fs::path& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
-
-std::string npy(const std::string& descr, const std::string& shape, const std::string& data, char version = 1,
-                const std::string& fortran = "False") {
-  std::string header =
-      "{'descr': '" + descr + "', 'fortran_order': " + fortran + ", 'shape': " + shape + ", }\n";
-  std::string out = "\x93NUMPY";
-  out += version;
-  out += '\0';
-  for (int i = 0; i < (version == 1 ? 2 : 4); ++i) out += static_cast<char>(header.size() >> 8 * i & 255);
-  return out + header + data;
-}
-
-template <typename T>
-std::string bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
+using pock::test::bytes_of;
+using pock::test::npy;
+using pock::test::Ran;
+using pock::test::read_file;
+using pock::test::write_file;
 
 class Trainer : public testing::Test {
  protected:
   static constexpr int kSamples = 83;  // ten batches of eight and three over
 
   void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "pock-runtime-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    dir_ = name;
     std::mt19937 random(5);
     std::normal_distribution<float> noise(0, 1);
     for (int i = 0; i < kSamples; ++i) {
@@ -73,37 +46,20 @@ class Trainer : public testing::Test {
     write_file(dir_ / "x.npy", npy("<f4", "(83, 2, 3)", bytes_of(x_)));
     write_file(dir_ / "y.npy", npy("<i8", "(83,)", bytes_of(labels_)));
   }
-  void TearDown() override { fs::remove_all(dir_); }
 
-  // Starts a trainer with its output in files, in the temporary directory.
-  pid_t start(const std::vector<std::string>& args, const std::string& trainer = "fake_trainer") {
-    std::vector<char*> argv;
-    std::string path = std::string(TRAINERS) + "/" + trainer;
-    argv.push_back(path.data());
-    std::vector<std::string> copy = args;
-    for (std::string& arg : copy) argv.push_back(arg.data());
-    argv.push_back(nullptr);
-    pid_t child = fork();
-    if (child == 0) {
-      if (chdir(dir_.c_str())) _exit(99);
-      dup2(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
-      dup2(open("err", O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
-      char* none[] = {nullptr};
-      execve(path.c_str(), argv.data(), none);
-      _exit(98);
-    }
-    return child;
+  // Starts a trainer in the temporary folder, with its output in files there.
+  int start(std::vector<std::string> args, const std::string& trainer = "fake_trainer") {
+    args.insert(args.begin(), std::string(TRAINERS) + "/" + trainer);
+    return pock::test::start(args, dir_.path, "out", "err");
   }
-  Result finish(pid_t child) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), read_file(dir_ / "out"),
-            read_file(dir_ / "err")};
+  Ran finish(int process) {
+    int status = pock::test::status_of(process);
+    return {status, read_file(dir_ / "out"), read_file(dir_ / "err")};
   }
-  Result run(const std::vector<std::string>& args, const std::string& trainer = "fake_trainer") {
+  Ran run(const std::vector<std::string>& args, const std::string& trainer = "fake_trainer") {
     return finish(start(args, trainer));
   }
-  Result train(const std::vector<std::string>& more, const std::string& trainer = "fake_trainer") {
+  Ran train(const std::vector<std::string>& more, const std::string& trainer = "fake_trainer") {
     std::vector<std::string> args = {"train", "--data", "x.npy", "--labels", "y.npy"};
     args.insert(args.end(), more.begin(), more.end());
     return run(args, trainer);
@@ -111,19 +67,19 @@ class Trainer : public testing::Test {
   void refuses_data(const std::string& data, const std::string& labels, const std::string& message) {
     write_file(dir_ / "d", data);
     write_file(dir_ / "l", labels);
-    Result r = run({"train", "--data", "d", "--labels", "l"});
+    Ran r = run({"train", "--data", "d", "--labels", "l"});
     EXPECT_EQ(r.status, 1) << r.err;
     EXPECT_NE(r.err.find(message), std::string::npos) << "wanted: " << message << "\ngot: " << r.err;
   }
   void refuses_use(const std::vector<std::string>& more, const std::string& message) {
-    Result r = train(more);
+    Ran r = train(more);
     EXPECT_EQ(r.status, 2) << r.err;
     EXPECT_NE(r.err.find(message), std::string::npos) << "wanted: " << message << "\ngot: " << r.err;
   }
   std::string good_x() { return read_file(dir_ / "x.npy"); }
   std::string good_y() { return read_file(dir_ / "y.npy"); }
 
-  fs::path dir_;
+  pock::test::TempDir dir_;
   std::vector<float> x_;
   std::vector<int64_t> labels_;
 };
@@ -142,7 +98,7 @@ TEST(Bitcode, IsEmbedded) {
 }
 
 TEST_F(Trainer, LossFallsAndTheLogIsJson) {
-  Result r = train({"--epochs", "20", "--log", "json", "--eval-data", "x.npy", "--eval-labels", "y.npy"});
+  Ran r = train({"--epochs", "20", "--log", "json", "--eval-data", "x.npy", "--eval-labels", "y.npy"});
   ASSERT_EQ(r.status, 0) << r.err;
   std::vector<json> log = lines(r.out);
   ASSERT_EQ(log.size(), 200u + 21u);
@@ -184,7 +140,7 @@ TEST_F(Trainer, EvaluationIsTheMeanOverAllSamples) {
 TEST_F(Trainer, ThreadsDoNotChangeABit) {
   std::vector<std::string> logs;
   for (const char* threads : {"1", "2", "3", "4"}) {
-    Result r = train({"--epochs", "9", "--log", "json", "--threads", threads, "--checkpoint", "c"});
+    Ran r = train({"--epochs", "9", "--log", "json", "--threads", threads, "--checkpoint", "c"});
     ASSERT_EQ(r.status, 0) << r.err;
     logs.push_back(r.out + read_file(dir_ / "c"));
   }
@@ -202,9 +158,9 @@ TEST_F(Trainer, OrderIsShuffledUnlessToldNot) {
 
 TEST_F(Trainer, ResumingGivesTheSameBits) {
   for (auto [half, whole] : {std::pair{"5", "10"}, {"7", "23"}, {"10", "20"}}) {
-    Result straight = train({"--steps", whole, "--log", "json", "--checkpoint", "straight"});
-    Result first = train({"--steps", half, "--log", "json", "--checkpoint", "c"});
-    Result second = train({"--steps", whole, "--log", "json", "--checkpoint", "c", "--resume", "c"});
+    Ran straight = train({"--steps", whole, "--log", "json", "--checkpoint", "straight"});
+    Ran first = train({"--steps", half, "--log", "json", "--checkpoint", "c"});
+    Ran second = train({"--steps", whole, "--log", "json", "--checkpoint", "c", "--resume", "c"});
     ASSERT_EQ(straight.status + first.status + second.status, 0) << second.err;
     EXPECT_EQ(straight.out, first.out + second.out);
     EXPECT_EQ(read_file(dir_ / "straight"), read_file(dir_ / "c"));
@@ -240,7 +196,7 @@ TEST_F(Trainer, CheckpointIsSafetensors) {
 TEST_F(Trainer, DamagedCheckpointFallsBackToThePrevious) {
   ASSERT_EQ(train({"--steps", "10", "--checkpoint", "c", "--checkpoint-every", "5"}).status, 0);
   std::string good = read_file(dir_ / "c"), previous = read_file(dir_ / "c.prev");
-  Result straight = train({"--steps", "12", "--checkpoint", "straight"});
+  Ran straight = train({"--steps", "12", "--checkpoint", "straight"});
   std::vector<std::string> bad = {"", good.substr(0, 5), good.substr(0, 100), good.substr(0, good.size() - 1),
                                   good + "x"};
   for (size_t at = 0; at < good.size(); at += 11) {
@@ -251,7 +207,7 @@ TEST_F(Trainer, DamagedCheckpointFallsBackToThePrevious) {
     write_file(dir_ / "c.prev", previous);
     fs::remove(dir_ / "c");
     write_file(dir_ / "c", bytes);
-    Result r = train({"--steps", "12", "--resume", "c", "--checkpoint", "c"});
+    Ran r = train({"--steps", "12", "--resume", "c", "--checkpoint", "c"});
     // A flipped bit in the model's name changes nothing that matters.
     if (r.status == 0 && r.err.find("c.prev") == std::string::npos) {
       EXPECT_NE(bytes.find("\"model\":\"fake.onnx\"") == std::string::npos, false);
@@ -264,7 +220,7 @@ TEST_F(Trainer, DamagedCheckpointFallsBackToThePrevious) {
   }
   write_file(dir_ / "c", bad[3]);
   write_file(dir_ / "c.prev", bad[2]);
-  Result r = train({"--steps", "12", "--resume", "c"});
+  Ran r = train({"--steps", "12", "--resume", "c"});
   EXPECT_EQ(r.status, 1);
   EXPECT_NE(r.err.find("'c' truncated"), std::string::npos) << r.err;
   EXPECT_NE(r.err.find("'c.prev' truncated"), std::string::npos) << r.err;
@@ -272,7 +228,7 @@ TEST_F(Trainer, DamagedCheckpointFallsBackToThePrevious) {
 
 TEST_F(Trainer, AnotherModelsCheckpointIsRefused) {
   ASSERT_EQ(train({"--steps", "1", "--checkpoint", "c"}, "other_trainer").status, 0);
-  Result r = train({"--resume", "c"});
+  Ran r = train({"--resume", "c"});
   EXPECT_EQ(r.status, 1);
   EXPECT_NE(r.err.find("another model (hash fedcba9876543210, this program's is 0123456789abcdef)"),
             std::string::npos)
@@ -283,7 +239,7 @@ TEST_F(Trainer, AnotherModelsCheckpointIsRefused) {
 }
 
 TEST_F(Trainer, CheckpointPathIsTriedFirst) {
-  Result r = train({"--checkpoint", "no/such/place"});
+  Ran r = train({"--checkpoint", "no/such/place"});
   EXPECT_EQ(r.status, 1);
   EXPECT_NE(r.err.find("cannot be written: no such file or directory"), std::string::npos) << r.err;
 }
@@ -300,7 +256,7 @@ TEST_F(Trainer, FormatsAndConversions) {
   write_file(dir_ / "y32", npy("<i4", "(83, 1)", bytes_of(narrow), 3));
   for (const char* x : {"x.npy", "x64", "x=x.npy"})
     for (const char* y : {"y.npy", "idx", "y32", "logits=idx"}) {
-      Result r = run({"train", "--log", "json", "--data", x, "--labels", y});
+      Ran r = run({"train", "--log", "json", "--data", x, "--labels", y});
       EXPECT_EQ(r.status, 0) << r.err;
       EXPECT_EQ(r.out, wanted);
     }
@@ -336,7 +292,7 @@ TEST_F(Trainer, BadDataIsRefusedWithTheReason) {
   // Everything in one report.
   refuses_data("", npy("<i8", "(83,)", bytes_of(labels_)), "outside [0,2]");
   EXPECT_NE(read_file(dir_ / "err").find("the file is empty"), std::string::npos);
-  Result r = run({"train", "--data", ".", "--labels", "nowhere"});
+  Ran r = run({"train", "--data", ".", "--labels", "nowhere"});
   EXPECT_EQ(r.status, 1);
   EXPECT_NE(r.err.find("it is a directory"), std::string::npos) << r.err;
   EXPECT_NE(r.err.find("no such file"), std::string::npos) << r.err;
@@ -367,8 +323,8 @@ TEST_F(Trainer, WrongUseIsExplained) {
   EXPECT_EQ(run({"fly"}).status, 2);
   EXPECT_EQ(run({"--help"}).status, 0);
   EXPECT_NE(run({"train", "--help"}).out.find("--resume"), std::string::npos);
-  EXPECT_EQ(run({"--version"}).out, "pock 0.1.0\n");
-  Result r = train({"--eval-data", "x.npy", "--eval-labels", "y.npy"}, "other_trainer");
+  EXPECT_EQ(run({"--version"}).out, "pock for tests\n");
+  Ran r = train({"--eval-data", "x.npy", "--eval-labels", "y.npy"}, "other_trainer");
   EXPECT_EQ(r.status, 2);
   EXPECT_NE(r.err.find("computes its own loss"), std::string::npos) << r.err;
 }
@@ -382,7 +338,7 @@ TEST_F(Trainer, InfoIsReadable) {
 }
 
 TEST_F(Trainer, ProcessorIsChecked) {
-  Result r = train({}, "picky_trainer");
+  Ran r = train({}, "picky_trainer");
   EXPECT_EQ(r.status, 1);
   EXPECT_NE(r.err.find("lacks feature 63"), std::string::npos) << r.err;
 }
@@ -390,7 +346,7 @@ TEST_F(Trainer, ProcessorIsChecked) {
 TEST_F(Trainer, LossThatIsNoNumberStops) {
   ASSERT_EQ(train({"--steps", "2", "--checkpoint", "c"}).status, 0);
   std::string before = read_file(dir_ / "c");
-  Result r = train({"--epochs", "9", "--lr", "1e30", "--checkpoint", "c"});
+  Ran r = train({"--epochs", "9", "--lr", "1e30", "--checkpoint", "c"});
   EXPECT_EQ(r.status, 1);
   EXPECT_NE(r.err.find(" is not finite"), std::string::npos) << r.err;
   EXPECT_EQ(read_file(dir_ / "c"), before);
@@ -414,31 +370,56 @@ TEST_F(Trainer, WeightsThatAreNoNumbersAreNotSaved) {
 TEST_F(Trainer, DenormalsAreZeroOnEveryThread) {
   std::string wanted = train({"--epochs", "3", "--log", "json", "--checkpoint", "c"}).out;
   for (const char* threads : {"1", "4"}) {
-    Result r = train({"--epochs", "3", "--log", "json", "--threads", threads}, "denormal_trainer");
+    Ran r = train({"--epochs", "3", "--log", "json", "--threads", threads}, "denormal_trainer");
     ASSERT_EQ(r.status, 0) << r.err;
     EXPECT_EQ(r.out, wanted);
   }
 }
 
+// Emulated: system calls, threads, signals, the float mode and the command line of the other architecture.
+TEST_F(Trainer, TrainsAlikeOnArm) {
+  const std::string qemu = QEMU_AARCH64;
+  if (qemu.empty()) GTEST_SKIP() << "qemu-aarch64 is not installed (Debian: qemu-user)";
+  std::vector<std::string> argv = {qemu,    std::string(TRAINERS) + "/arm_trainer",
+                                   "train", "--data",
+                                   "x.npy", "--labels",
+                                   "y.npy", "--log",
+                                   "json",  "--checkpoint",
+                                   "c"};
+  Ran here = train({"--log", "json", "--steps", "15", "--checkpoint", "d"});
+  for (const char* threads : {"1", "4"}) {
+    std::vector<std::string> whole = argv;
+    whole.insert(whole.end(), {"--steps", "15", "--threads", threads});
+    Ran r = pock::test::run(whole, dir_.path);
+    ASSERT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(r.out, here.out);
+    EXPECT_EQ(read_file(dir_ / "c"), read_file(dir_ / "d"));
+  }
+  argv.insert(argv.end(), {"--epochs", "1000000", "--resume", "d"});
+  int child = pock::test::start(argv, dir_.path, "out", "err");
+  while (read_file(dir_ / "out").find("\"step\":20") == std::string::npos) usleep(1000);
+  kill(child, SIGTERM);
+  EXPECT_EQ(pock::test::status_of(child), 143) << read_file(dir_ / "err");
+}
+
 TEST_F(Trainer, LogThatCannotBeWrittenStops) {
   fs::create_symlink("/dev/full", dir_ / "out");
-  int status = 0;
-  waitpid(start({"train", "--data", "x.npy", "--labels", "y.npy", "--log", "json"}), &status, 0);
-  EXPECT_EQ(WEXITSTATUS(status), 1);
+  int child = start({"train", "--data", "x.npy", "--labels", "y.npy", "--log", "json"});
+  EXPECT_EQ(pock::test::status_of(child), 1);
   EXPECT_NE(read_file(dir_ / "err").find("the log cannot be written: no space left"), std::string::npos);
 }
 
 TEST_F(Trainer, SignalsFinishTheStepAndSave) {
   for (auto [number, status] : {std::pair{SIGTERM, 143}, {SIGINT, 130}}) {
-    pid_t child = start({"train", "--data", "x.npy", "--labels", "y.npy", "--epochs", "1000000", "--log",
-                         "json", "--checkpoint", "c"},
-                        "slow_trainer");
+    int child = start({"train", "--data", "x.npy", "--labels", "y.npy", "--epochs", "1000000", "--log",
+                       "json", "--checkpoint", "c"},
+                      "slow_trainer");
     while (read_file(dir_ / "out").find("\"step\":5") == std::string::npos) usleep(1000);
     kill(child, number);
-    Result r = finish(child);
+    Ran r = finish(child);
     EXPECT_EQ(r.status, status) << r.err;
     std::vector<json> log = lines(r.out);
-    Result again = train({"--log", "json", "--steps", std::to_string(log.size() + 2), "--resume", "c"});
+    Ran again = train({"--log", "json", "--steps", std::to_string(log.size() + 2), "--resume", "c"});
     ASSERT_EQ(again.status, 0) << again.err;
     EXPECT_EQ(lines(again.out)[0]["step"], log.size() + 1);
     EXPECT_EQ(r.out + again.out, train({"--log", "json", "--steps", std::to_string(log.size() + 2)}).out);
@@ -450,12 +431,12 @@ TEST_F(Trainer, AKillAtAnyMomentLeavesAGoodCheckpoint) {
   ASSERT_EQ(train({"--steps", "1", "--checkpoint", "c"}).status, 0);
   std::string straight = train({"--steps", "3000", "--log", "json"}).out;
   for (int i = 0; i < 12; ++i) {
-    pid_t child = start({"train", "--data", "x.npy", "--labels", "y.npy", "--epochs", "1000000",
-                         "--checkpoint", "c", "--checkpoint-every", "1", "--resume", "c"});
+    int child = start({"train", "--data", "x.npy", "--labels", "y.npy", "--epochs", "1000000", "--checkpoint",
+                       "c", "--checkpoint-every", "1", "--resume", "c"});
     usleep(7000 + 1300 * static_cast<useconds_t>(i));
     kill(child, SIGKILL);
     finish(child);
-    Result r = train({"--steps", "3000", "--log", "json", "--resume", "c"});
+    Ran r = train({"--steps", "3000", "--log", "json", "--resume", "c"});
     ASSERT_EQ(r.status, 0) << r.err;
     ASSERT_EQ(straight.substr(straight.size() - r.out.size()), r.out);
   }
@@ -465,15 +446,9 @@ TEST_F(Trainer, ASecondSignalEndsAtOnce) {
   // A pipe that nobody reads holds the trainer inside a write.
   ASSERT_EQ(mkfifo((dir_ / "pipe").c_str(), 0600), 0);
   int reader = open((dir_ / "pipe").c_str(), O_RDONLY | O_NONBLOCK);
-  pid_t child = fork();
-  if (child == 0) {
-    if (chdir(dir_.c_str())) _exit(99);
-    dup2(open("pipe", O_WRONLY), 1);
-    dup2(open("/dev/null", O_WRONLY), 2);
-    execl(TRAINERS "/fake_trainer", "trainer", "train", "--data", "x.npy", "--labels", "y.npy", "--threads",
-          "1", "--epochs", "1000000", "--log", "json", nullptr);
-    _exit(98);
-  }
+  int child = pock::test::start({TRAINERS "/fake_trainer", "train", "--data", "x.npy", "--labels", "y.npy",
+                                 "--threads", "1", "--epochs", "1000000", "--log", "json"},
+                                dir_.path, "pipe", "/dev/null");
   int waiting = 0, before = -1;  // bytes in the pipe, until no more fit
   while (waiting == 0 || waiting != before) {
     before = waiting;
@@ -482,12 +457,10 @@ TEST_F(Trainer, ASecondSignalEndsAtOnce) {
   }
   kill(child, SIGTERM);
   usleep(50000);
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, WNOHANG), 0);
+  int ignored = 0;
+  EXPECT_EQ(waitpid(child, &ignored, WNOHANG), 0);
   kill(child, SIGINT);
-  waitpid(child, &status, 0);
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_EQ(pock::test::status_of(child), 130);
   close(reader);
 }
 

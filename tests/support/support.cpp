@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -15,24 +14,34 @@ namespace pock::test {
 
 namespace fs = std::filesystem;
 
-Ran run(const std::vector<std::string>& argv, const fs::path& folder) {
-  TempDir dir;
-  std::string out = dir / "out", err = dir / "err";
+int start(const std::vector<std::string>& argv, const fs::path& folder, const std::string& out,
+          const std::string& err) {
+  std::vector<char*> args;
+  for (const std::string& a : argv) args.push_back(const_cast<char*>(a.c_str()));
+  args.push_back(nullptr);
   pid_t child = ::fork();
   if (child == 0) {
     if (!folder.empty() && ::chdir(folder.c_str()) != 0) ::_exit(126);
     ::dup2(::open("/dev/null", O_RDONLY), 0);
-    ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT, 0600), 1);
-    ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT, 0600), 2);
-    std::vector<char*> args;
-    for (const std::string& a : argv) args.push_back(const_cast<char*>(a.c_str()));
-    args.push_back(nullptr);
+    ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
+    ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
     ::execvp(args[0], args.data());
     ::_exit(127);
   }
+  return child;
+}
+
+int status_of(int process) {
   int status = 0;
-  ::waitpid(child, &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_file(out), read_file(err)};
+  ::waitpid(process, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+Ran run(const std::vector<std::string>& argv, const fs::path& folder) {
+  TempDir dir;
+  std::string out = dir / "out", err = dir / "err";
+  int status = status_of(start(argv, folder, out, err));
+  return {status, read_file(out), read_file(err)};
 }
 
 TempDir::TempDir() {
@@ -42,12 +51,31 @@ TempDir::TempDir() {
 }
 TempDir::~TempDir() { fs::remove_all(path); }
 
+std::string TempDir::write(const std::string& name, const std::string& bytes) const {
+  fs::remove(path / name);  // some file systems flush a file that is overwritten
+  write_file(path / name, bytes);
+  return *this / name;
+}
+
 std::string read_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-void write_file(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+void write_file(const fs::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+std::string npy(const std::string& descr, const std::string& shape, const std::string& data, char version,
+                const std::string& fortran) {
+  std::string header =
+      "{'descr': '" + descr + "', 'fortran_order': " + fortran + ", 'shape': " + shape + ", }\n";
+  std::string out = "\x93NUMPY";
+  out += version;
+  out += '\0';
+  for (int i = 0; i < (version == 1 ? 2 : 4); ++i) out += static_cast<char>(header.size() >> 8 * i & 255);
+  return out + header + data;
+}
 
 namespace {
 template <class T>
@@ -60,12 +88,18 @@ void convert(const std::string& bytes, std::vector<double>* out) {
 
 std::vector<double> Array::numbers() const {
   std::vector<double> out;
-  if (dtype == "<f4" || dtype == "F32") convert<float>(bytes, &out);
-  else if (dtype == "<f8" || dtype == "F64") convert<double>(bytes, &out);
-  else if (dtype == "<i8" || dtype == "I64") convert<int64_t>(bytes, &out);
-  else if (dtype == "<i4" || dtype == "I32") convert<int32_t>(bytes, &out);
-  else if (dtype == "|u1" || dtype == "U8") convert<uint8_t>(bytes, &out);
-  else throw std::runtime_error("element type " + dtype);
+  if (dtype == "<f4" || dtype == "F32")
+    convert<float>(bytes, &out);
+  else if (dtype == "<f8" || dtype == "F64")
+    convert<double>(bytes, &out);
+  else if (dtype == "<i8" || dtype == "I64")
+    convert<int64_t>(bytes, &out);
+  else if (dtype == "<i4" || dtype == "I32")
+    convert<int32_t>(bytes, &out);
+  else if (dtype == "|u1" || dtype == "U8")
+    convert<uint8_t>(bytes, &out);
+  else
+    throw std::runtime_error("element type " + dtype);
   return out;
 }
 
@@ -79,8 +113,10 @@ Array read_npy(const fs::path& path) {
   array.dtype = quoted("'descr':");
   size_t open = file.find('(', file.find("'shape':"));
   for (const char* at = file.c_str() + open + 1; *at != ')';) {
-    if (*at >= '0' && *at <= '9') array.dims.push_back(std::strtoll(at, const_cast<char**>(&at), 10));
-    else ++at;
+    if (*at >= '0' && *at <= '9')
+      array.dims.push_back(std::strtoll(at, const_cast<char**>(&at), 10));
+    else
+      ++at;
   }
   size_t header = static_cast<unsigned char>(file[8]) + 256 * static_cast<unsigned char>(file[9]);
   array.bytes = file.substr(10 + header);

@@ -1,13 +1,14 @@
-// What must not change a bit: schedules, threads, passes that preserve the arithmetic, an arena full of NaN, stopping and
-// resuming; and the interpreter, which reads the same graphs.
+// What must not change a bit: schedules, threads, passes that preserve the arithmetic, an arena full of NaN,
+// stopping and resuming; and the interpreter, which reads the same graphs.
 #include <gtest/gtest.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "pock/codegen/compile.h"
 #include "pock/frontends/import.h"
 #include "pock/ops/evaluate.h"
-#include "pock/passes/passes.h"
+#include "pock/passes/pass.h"
 #include "train/net.h"
 #include "train/scalars.h"
 
@@ -36,7 +37,8 @@ std::string name_of(const testing::TestParamInfo<std::string>& info) { return in
 
 TEST_P(Bits, Threads) {
   Net net(GetParam());
-  for (const char* threads : {"2", "3"}) expect_same(reference(net.name), train(net, kSteps, {}, {"--threads", threads}));
+  for (const char* threads : {"2", "3"})
+    expect_same(reference(net.name), train(net, kSteps, {}, {"--threads", threads}));
 }
 
 TEST_P(Bits, Unscheduled) {
@@ -96,7 +98,8 @@ TEST_P(Bits, Interpreter) {
       bool label = v->name == "labels";
       const std::vector<double>& all = label ? y : x;
       size_t size = label ? 1 : sample;
-      memory.set(v, std::vector<double>(all.begin() + first * size, all.begin() + (first + net.batch) * size));
+      memory.set(v,
+                 std::vector<double>(all.begin() + first * size, all.begin() + (first + net.batch) * size));
     }
     set_scalars(*g, formulas, step, &memory);
     evaluate(*g, memory);
@@ -104,7 +107,8 @@ TEST_P(Bits, Interpreter) {
   }
   for (const Value* p : g->params()) {
     if (p->kind == ValueKind::param && !p->trained) continue;
-    std::string name = p->kind == ValueKind::optimizer ? "optimizer/" + p->slot + "/" + p->owner->name : p->name;
+    std::string name =
+        p->kind == ValueKind::optimizer ? "optimizer/" + p->slot + "/" + p->owner->name : p->name;
     ASSERT_TRUE(want.checkpoint.tensors.count(name)) << name;
     EXPECT_EQ(memory.read(p), want.checkpoint.tensors.at(name).numbers()) << name;
   }
@@ -119,11 +123,12 @@ std::vector<std::string> switches() {
   std::vector<std::string> names;
   for (const Pass& p : training_pipeline())
     if (p.optional) names.push_back(p.name);
-  for (const char* name : {"schedule", "share_kernels", "update_in_place"}) names.push_back(name);
+  for (const CodegenSwitch& s : kCodegenSwitches) names.push_back(s.name);
   return names;
 }
 
-// Kernels, plan, and the graph after every pass but `name`: what one pass drops a later one might have dropped too.
+// Kernels, plan, and the graph after every pass but `name`: what one pass drops a later one might have
+// dropped too.
 std::string shape_of(const Net& net, const std::string& name, const std::vector<std::string>& flags) {
   TempDir dir;
   std::vector<std::string> more = flags;

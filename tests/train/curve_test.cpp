@@ -1,5 +1,5 @@
-// Loss at every step, and every updated tensor after the last, against PyTorch in float64. A distance passes if it is at
-// most the tolerance, or at most four times what PyTorch in float32 is away itself.
+// Loss at every step, and every updated tensor after the last, against PyTorch in float64. A distance passes
+// if it is at most the tolerance, or at most four times what PyTorch in float32 is away itself.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,8 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 std::vector<double> initial(const Graph& g, const std::string& name) {
   const Value* v = g.find(name);
   if (!v || !v->data) throw std::runtime_error("the model has no tensor " + name);
-  Array array{"F32", v->type.dims, std::string(reinterpret_cast<const char*>(v->data->data()), v->data->size())};
+  Array array{"F32", v->type.dims,
+              std::string(reinterpret_cast<const char*>(v->data->data()), v->data->size())};
   return array.numbers();
 }
 
@@ -64,9 +65,11 @@ TEST_P(Curve, AsInPyTorch) {
     EXPECT_LE(distance, std::max(kTolerance, 4 * torch_distance)) << name;
   }
   for (const auto& [name, array] : ours.checkpoint.tensors)
-    if (name.rfind("optimizer/", 0) != 0) EXPECT_TRUE(final64.tensors.count(name)) << name << " is not in PyTorch's result";
+    if (name.rfind("optimizer/", 0) != 0)
+      EXPECT_TRUE(final64.tensors.count(name)) << name << " is not in PyTorch's result";
   RecordProperty("tensor_distance", std::to_string(worst_tensor));
-  printf("%s: curve %.2g (PyTorch float32 %.2g), tensors %.2g\n", net.name.c_str(), worst, torch, worst_tensor);
+  printf("%s: curve %.2g (PyTorch float32 %.2g), tensors %.2g\n", net.name.c_str(), worst, torch,
+         worst_tensor);
 }
 
 INSTANTIATE_TEST_SUITE_P(Nets, Curve, testing::ValuesIn(kNets), [](const auto& info) { return info.param; });

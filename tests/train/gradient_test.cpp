@@ -1,5 +1,5 @@
-// Whole nets: the gradient of every parameter against central differences, in double. The derivative along a random
-// direction is compared, one parameter at a time.
+// Whole nets: the gradient of every parameter against central differences, in double. The derivative along a
+// random direction is compared, one parameter at a time.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +32,8 @@ TEST_P(NetGradient, AgreesWithDifferences) {
   Memory memory = initial_memory(*g, loop::Precision::f64);
   for (const Value* v : g->inputs()) {
     std::vector<double> data(v->type.elements());
-    for (size_t i = 0; i < data.size(); ++i) data[i] = v->name == "labels" ? static_cast<double>(i % 3) : normal(random);
+    for (size_t i = 0; i < data.size(); ++i)
+      data[i] = v->name == "labels" ? static_cast<double>(i % 3) : normal(random);
     memory.set(v, data);
   }
   evaluate(*g, memory);
@@ -67,7 +68,8 @@ TEST_P(NetGradient, AgreesWithDifferences) {
   EXPECT_GT(checked, 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, NetGradient, testing::ValuesIn(kNets), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Nets, NetGradient, testing::ValuesIn(kNets),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace pock::test

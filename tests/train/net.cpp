@@ -9,7 +9,8 @@ namespace pock::test {
 
 const std::vector<std::string> kNets = {"mlp", "lenet", "bn_cnn", "mobile", "twice"};
 
-Net::Net(const std::string& name) : name(name), folder(std::string(POCK_SOURCE_DIR) + "/tests/train/" + name) {
+Net::Net(const std::string& name)
+    : name(name), folder(std::string(POCK_SOURCE_DIR) + "/tests/train/" + name) {
   auto curve = nlohmann::json::parse(read_file(folder + "/curve.json"));
   optimizer = curve["optimizer"];
   batch = curve["batch"];
@@ -19,18 +20,25 @@ Net::Net(const std::string& name) : name(name), folder(std::string(POCK_SOURCE_D
   zero_gradient = curve["zero_gradient"].get<std::vector<std::string>>();
 }
 
-std::vector<std::string> Net::compile_command(const std::string& out, const std::vector<std::string>& more) const {
-  std::vector<std::string> argv = {POCKC, "compile", folder + "/model.onnx", "-o", out, "--batch", std::to_string(batch),
-                                   "--loss", "cross-entropy", "--optimizer", optimizer};
+std::vector<std::string> Net::compile_command(const std::string& out,
+                                              const std::vector<std::string>& more) const {
+  std::vector<std::string> argv = {
+      POCKC,    "compile",       folder + "/model.onnx", "-o",     out, "--batch", std::to_string(batch),
+      "--loss", "cross-entropy", "--optimizer",          optimizer};
   argv.insert(argv.end(), more.begin(), more.end());
   return argv;
 }
 
-std::vector<std::string> Net::train_command(const std::string& trainer, int steps, const std::string& checkpoint,
+std::vector<std::string> Net::train_command(const std::string& trainer, int steps,
+                                            const std::string& checkpoint,
                                             const std::vector<std::string>& more) const {
-  std::vector<std::string> argv = {trainer, "train", "--data", folder + "/data.npy", "--labels", folder + "/labels.npy",
-                                   "--steps", std::to_string(steps), "--no-shuffle", "--log", "json",
-                                   "--checkpoint", checkpoint};
+  std::vector<std::string> argv = {trainer,        "train",
+                                   "--data",       folder + "/data.npy",
+                                   "--labels",     folder + "/labels.npy",
+                                   "--steps",      std::to_string(steps),
+                                   "--no-shuffle", "--log",
+                                   "json",         "--checkpoint",
+                                   checkpoint};
   argv.insert(argv.end(), more.begin(), more.end());
   return argv;
 }

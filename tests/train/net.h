@@ -17,7 +17,8 @@ struct Net {
   std::vector<double> loss64, loss32;
   std::vector<std::string> zero_gradient;  // tensors whose gradient is zero but for rounding
 
-  std::vector<std::string> compile_command(const std::string& out, const std::vector<std::string>& more = {}) const;
+  std::vector<std::string> compile_command(const std::string& out,
+                                           const std::vector<std::string>& more = {}) const;
   std::vector<std::string> train_command(const std::string& trainer, int steps, const std::string& checkpoint,
                                          const std::vector<std::string>& more = {}) const;
 };
@@ -25,7 +26,7 @@ struct Net {
 struct Trained {
   std::vector<double> losses;  // of each step
   Safetensors checkpoint;
-  std::string bytes;           // of the checkpoint's tensors, in order of name
+  std::string bytes;  // of the checkpoint's tensors, in order of name
 };
 
 // Compiles and trains in a temporary folder; a failure of either is a test failure with what they printed.

@@ -17,26 +17,41 @@ namespace pock {
 
 struct KernelUse {
   const Node* node = nullptr;
-  int kernel = 0;                        // index into Program::kernels
-  std::vector<const Value*> args;        // tensors in the kernel's order, workspace left out
+  int kernel = 0;                  // index into Program::kernels
+  std::vector<const Value*> args;  // tensors in the kernel's order, workspace left out
 };
 
 struct CompiledKernel {
-  loop::Kernel plain, scheduled;         // nodes whose plain kernels print alike share one
+  loop::Kernel plain, scheduled;  // nodes whose plain kernels print alike share one
   loop::Schedule schedule;
   loop::Cost cost;
-  int64_t code_bytes = 0;                // after emit
+  int64_t code_bytes = 0;  // after emit
 };
 
 struct CompileOptions {
   Target target;
   int threads = 4;
   uint64_t seed = 0;
-  bool schedule = true;                  // false: plain loops
-  bool share_kernels = true;             // false: a function for every node
+  bool schedule = true;       // false: plain loops
+  bool share_kernels = true;  // false: a function for every node
   PlanOptions plan;
   OptimizerChoice optimizer;
   std::string loss_name, scheme, model_name;
+};
+
+// What may be left out of code generation with --no-NAME; the result keeps its bits.
+struct CodegenSwitch {
+  const char* name;
+  const char* without;  // what there is instead
+  void (*turn_off)(CompileOptions&);
+};
+inline constexpr CodegenSwitch kCodegenSwitches[] = {
+    {"schedule", "plain loops, exactly as the operators define them",
+     [](CompileOptions& o) { o.schedule = false; }},
+    {"share_kernels", "a function for every node, even where two are the same",
+     [](CompileOptions& o) { o.share_kernels = false; }},
+    {"update_in_place", "new parameter values are made in the arena and copied",
+     [](CompileOptions& o) { o.plan.updates_in_place = false; }},
 };
 
 // Where in a parameter block each persistent tensor lives.
@@ -46,13 +61,15 @@ struct BlockLayout {
 };
 
 struct Program {
-  const Graph* train = nullptr;          // forward, loss (output 0), backward, updates
-  const Graph* infer = nullptr;          // outputs: predictions, then loss of each sample if there is one; may be null
+  const Graph* train = nullptr;  // forward, loss (output 0), backward, updates
+  const Graph* infer =
+      nullptr;  // outputs: predictions, then loss of each sample if there is one; may be null
   CompileOptions options;
-  std::vector<CompiledKernel> kernels;   // shared by both graphs
+  std::vector<CompiledKernel> kernels;  // shared by both graphs
   std::vector<KernelUse> train_uses, infer_uses;
   Plan train_plan, infer_plan;
-  BlockLayout params, state, weights;    // weights: params first (same offsets), then frozen tensors and constants
+  BlockLayout params, state,
+      weights;  // weights: params first (same offsets), then frozen tensors and constants
   int64_t arena_bytes() const { return std::max(train_plan.arena_bytes, infer_plan.arena_bytes); }
 };
 
@@ -70,7 +87,8 @@ loop::Schedule schedule_for(const loop::Kernel&, const Target&);
 class HostKernels {
  public:
   virtual ~HostKernels() = default;
-  // Runs all phases of a kernel; each parallel loop is cut in `pieces` equal ranges, as that many threads would.
+  // Runs all phases of a kernel; each parallel loop is cut in `pieces` equal ranges, as that many threads
+  // would.
   virtual void run(int kernel, const std::vector<void*>& args, int pieces = 1) const = 0;
 };
 std::unique_ptr<HostKernels> load_kernels(const std::vector<loop::Kernel>&, const Target&);

@@ -1,6 +1,10 @@
 // A target is mostly a table: what the machine is, in numbers that schedules and the emitter read.
+//
+//   Target t = find_target("x86-64", "x86-64-v3");
+//   t.vector_floats() == 8, t.tile.rows == 4
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,18 +16,20 @@ struct Tile {
 };
 
 struct Target {
-  std::string name;        // "host", "x86-64"
+  std::string name;  // "host", "x86-64"
   std::string triple;
   std::string cpu;         // LLVM's name
   std::string features;    // LLVM's "+a,+b"
+  uint64_t cpu_needs = 0;  // the same as enum pock_cpu bits (runtime/pock.h): checked when a program starts
   int vector_bits = 256;
   Tile tile;
-  int threads = 4;         // planned for, where nobody says otherwise
+  int threads = 4;                   // planned for, where nobody says otherwise
   std::vector<std::string> runtime;  // bitcode of the runtime to link
   int vector_floats() const { return vector_bits / 32; }
 };
 
-// "host" (this machine's cpu), with an optional LLVM cpu name. Throws Error listing the targets and cpus there are.
+// "host" (this machine's cpu), with an optional LLVM cpu name. Throws Error listing the targets and cpus
+// there are.
 Target find_target(const std::string& name, const std::string& cpu = "");
 std::vector<std::string> target_names();
 

@@ -1,5 +1,5 @@
-// Reads a model file into a forward graph: inputs, parameters under their names in the file, outputs. Knows nothing of
-// training. Batch norm arrives as `batch_norm` nodes whose mode a later pass decides.
+// Reads a model file into a forward graph: inputs, parameters under their names in the file, outputs. Knows
+// nothing of training. Batch norm arrives as `batch_norm` nodes whose mode a later pass decides.
 //
 //   std::unique_ptr<Graph> g = import_onnx("model.onnx", {.batch = 32});
 #pragma once
@@ -14,11 +14,10 @@
 namespace pock {
 
 struct ImportOptions {
-  // The first axis of every input, where it is symbolic. Where every input has the same fixed first axis, the model is
-  // read with this one in its place.
+  // The first axis of every input, where it is symbolic. Where every input has the same fixed first axis, the
+  // model is read with this one in its place.
   std::optional<int64_t> batch;
-  std::map<std::string, int64_t> dims;     // other symbolic dimensions, by name; one without a name is "INPUT:AXIS"
-  std::optional<int64_t> opset;            // read the file as this opset, whatever it says
+  std::map<std::string, int64_t> dims;  // other symbolic axes, by name; one without a name is "INPUT:AXIS"
 };
 
 // All problems of the file in one Error. The graph's model_hash is over the file's bytes (and external data).

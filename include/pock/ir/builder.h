@@ -23,8 +23,8 @@ class Builder {
   }
 
   // Constants.
-  Value* constant(float);                               // f32[]
-  Value* constant(Type, const std::vector<float>&);     // f32 of any shape
+  Value* constant(float);                            // f32[]
+  Value* constant(Type, const std::vector<float>&);  // f32 of any shape
   Value* zeros(const Type&);
 
   // Broadcasting arithmetic (numpy's rule).
@@ -35,9 +35,10 @@ class Builder {
   Value* neg(Value* a) { return value("neg", {a}); }
   Value* relu(Value* a) { return value("relu", {a}); }
   Value* matmul(Value* a, Value* b, bool transpose_a = false, bool transpose_b = false) {
-    return value("matmul", {a, b}, {{"transpose_a", int64_t{transpose_a}}, {"transpose_b", int64_t{transpose_b}}});
+    return value("matmul", {a, b},
+                 {{"transpose_a", int64_t{transpose_a}}, {"transpose_b", int64_t{transpose_b}}});
   }
-  Value* reshape(Value* a, Dims shape);                 // the value itself where the shape is already that
+  Value* reshape(Value* a, Dims shape);  // the value itself where the shape is already that
   Value* transpose(Value* a, std::vector<int64_t> permutation);
   Value* reduce_sum(Value* a, std::vector<int64_t> axes, bool keep = false);
   Value* reduce_mean(Value* a, std::vector<int64_t> axes, bool keep = false);

@@ -1,4 +1,5 @@
-// A graph: values and the nodes that make them. SSA, static shapes; the order of the nodes is the order of execution.
+// A graph: values and the nodes that make them. SSA, static shapes; the order of the nodes is the order of
+// execution.
 //
 //   Graph g("fit");
 //   Value* x = g.add_input("x", {DType::f32, {32, 784}});
@@ -7,8 +8,8 @@
 //   g.add_output(b.matmul(x, w));
 //   fmt::print("{}", print(g));
 //
-// A parameter changes only through an `update` node: it stores a new value into the parameter, and every reader of the
-// old value stands before it.
+// A parameter changes only through an `update` node: it stores a new value into the parameter, and every
+// reader of the old value stands before it.
 #pragma once
 
 #include <cstddef>
@@ -39,6 +40,15 @@ Data make_data(const void* bytes, size_t size);
 // What a node is told beside its inputs. The names and types that an operator takes are in its OpDef.
 using Attr = std::variant<int64_t, double, std::string, std::vector<int64_t>>;
 using Attrs = std::map<std::string, Attr, std::less<>>;
+// POCK_CHECK that it is there and of this kind.
+template <class T>
+const T& get_attr(const Attrs& attrs, std::string_view name) {
+  auto it = attrs.find(name);
+  POCK_CHECK(it != attrs.end(), "no attribute '{}'", name);
+  const T* value = std::get_if<T>(&it->second);
+  POCK_CHECK(value, "attribute '{}' is of another kind", name);
+  return *value;
+}
 
 enum class ValueKind : uint8_t {
   input,      // fed for every step
@@ -52,21 +62,20 @@ enum class ValueKind : uint8_t {
 const char* to_string(ValueKind);
 
 struct Value {
-  int id = 0;                         // unique in the graph, never reused
+  int id = 0;  // unique in the graph, never reused
   ValueKind kind = ValueKind::result;
   Type type;
-  std::string name;                   // model name; for a result usually empty (printed as %id)
-  Node* node = nullptr;               // result: who makes it
-  int index = 0;                      // result: which of the node's results
-  Data data;                          // param, statistic, constant: initial elements, may be null in tests (zeros)
-  bool trained = false;               // param
-  std::string slot;                   // optimizer: "exp_avg"
-  Value* owner = nullptr;             // optimizer: the parameter it belongs to
-  Loc origin;                         // not for results: those have their node's
-  std::vector<Node*> users;           // in no order; a node that reads it twice is there twice
+  std::string name;          // model name; for a result usually empty (printed as %id)
+  Node* node = nullptr;      // result: who makes it
+  int index = 0;             // result: which of the node's results
+  Data data;                 // param, statistic, constant: initial elements; null: zeros
+  bool trained = false;      // param
+  std::string slot;          // optimizer: "exp_avg"
+  Value* owner = nullptr;    // optimizer: the parameter it belongs to
+  Loc origin;                // not for results: those have their node's
+  std::vector<Node*> users;  // in no order; a node that reads it twice is there twice
 
   const Loc& loc() const;
-  bool lives_in_memory() const { return kind == ValueKind::result || kind == ValueKind::input; }
 };
 
 class Node {
@@ -81,7 +90,7 @@ class Node {
   const std::vector<Value*>& results() const { return results_; }
   Value* in(int i) const { return inputs_[i]; }
   Value* out(int i = 0) const { return results_[i]; }
-  int64_t integer(std::string_view name) const;      // attributes; POCK_CHECK that they are there
+  int64_t integer(std::string_view name) const;  // attributes; POCK_CHECK that they are there
   double number(std::string_view name) const;
   const std::string& string(std::string_view name) const;
   const std::vector<int64_t>& integers(std::string_view name) const;
@@ -108,25 +117,25 @@ class Graph {
   Value* add_statistic(std::string name, Type, Data, Loc = {});
   Value* add_optimizer_state(Value* owner, std::string slot, Type);
   Value* add_constant(Type, Data);
-  Value* add_scalar(std::string name);            // f32[]
+  Value* add_scalar(std::string name);  // f32[]
   void add_output(Value*, std::string name = "");
   void remove_output(size_t i);
 
-  // Makes a node at the end, or before `before`. Types of the results come from the OpDef's shape rule; defaults of
-  // missing attributes are filled in. Throws Error where the operator refuses its inputs.
+  // Makes a node at the end, or before `before`. Types of the results come from the OpDef's shape rule;
+  // defaults of missing attributes are filled in. Throws Error where the operator refuses its inputs.
   Node* add_node(const OpDef&, std::vector<Value*> inputs, Attrs, Loc, Node* before = nullptr);
 
   void set_input(Node*, int index, Value*);
-  void replace_uses(Value* old, Value* by);       // in nodes and outputs
-  void move_before(Node*, Node* before);          // before == nullptr: to the end
-  void erase(Node*);                              // its results must be unread
+  void replace_uses(Value* old, Value* by);  // in nodes and outputs
+  void move_before(Node*, Node* before);     // before == nullptr: to the end
+  void erase(Node*);                         // its results must be unread
   // Parameters, statistics and state in the order of `rank`, equals as they were.
   void sort_params(const std::function<int64_t(const Value&)>& rank);
-  void erase_unused_values();                     // constants, and frozen params that nothing reads
+  void erase_unused_values();  // constants, and frozen params that nothing reads
 
-  std::vector<Node*> nodes() const;               // a snapshot in order: safe to change the graph while walking it
+  std::vector<Node*> nodes() const;  // a snapshot in order: safe to change the graph while walking it
   std::vector<Node*> nodes_backward() const;
-  Node* next(Node*) const;                        // nullptr at the end
+  Node* next(Node*) const;  // nullptr at the end
   size_t node_count() const { return nodes_.size(); }
   const std::vector<Value*>& inputs() const { return inputs_; }
   const std::vector<Value*>& outputs() const { return outputs_; }
@@ -139,8 +148,8 @@ class Graph {
   std::vector<Value*> constants() const;
   // Everything that is not a node's result, in order of creation.
   std::vector<Value*> leaves() const;
-  Value* find(std::string_view name) const;       // a leaf by name, or nullptr
-  std::unique_ptr<Graph> clone() const;           // same order, ids and data
+  Value* find(std::string_view name) const;  // a leaf by name, or nullptr
+  std::unique_ptr<Graph> clone() const;      // same order, ids and data
 
  private:
   Value* new_value(ValueKind, Type, std::string name);

@@ -1,8 +1,7 @@
 // Which values share memory: a view lies in its input's memory, an in-place result takes over its input's.
 //
-//   const Value* owner = storage_owner(v);            // an input, a parameter, ... or the result that got
-//   the memory for (const Value* alias : aliases(owner)) ...     // everything that lies there, the owner
-//   first
+//   const Value* owner = storage_owner(v);           // an input, a parameter, the result that got the memory
+//   for (const Value* alias : aliases(owner)) ...    // everything that lies there, the owner first
 #pragma once
 
 #include <unordered_map>

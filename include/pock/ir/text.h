@@ -20,8 +20,9 @@
 // of execution, `update` among them; outputs are printed before the updates that end a graph. Results are %0,
 // %1, ... in order of appearance and constants without a name %const.0, %const.1, ...; any other name of
 // digits alone or with characters outside [A-Za-z0-9_./-] is quoted: %"my weight". `model` names the imported
-// file, its hash and its producer. `@` tells the node's name in the model and the operator there. Attributes that have
-// their default are left out. `in_place` takes over the memory of input 0, `in_place 1` that of input 1.
+// file, its hash and its producer. `@` tells the node's name in the model and the operator there. Attributes
+// that have their default are left out. `in_place` takes over the memory of input 0, `in_place 1` that of
+// input 1.
 //
 // Elements of constants with at most 16 elements stand in the text (a single one without brackets); all other
 // data goes to a safetensors file beside it, keyed by the name in the text.

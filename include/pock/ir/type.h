@@ -1,4 +1,7 @@
-// The type of a tensor: element type and static shape. Text form: f32[32,784], i64[], mask[8,16].
+// The type of a tensor: element type and static shape.
+//
+//   Type t{DType::f32, {32, 784}};
+//   to_string(t) == "f32[32,784]", t.bytes() == 100352, Type{}.rank() == 0
 #pragma once
 
 #include <cstdint>
@@ -17,7 +20,12 @@ inline bool is_float(DType t) { return t == DType::f32 || t == DType::f64; }
 // Bytes of one element in memory; mask is counted by rows (see Type::bytes).
 int64_t size_of(DType);
 
+// Every f32 on its way into memory: denormals are zero everywhere (docs/arithmetic.md).
+float flushed(float);
+
 using Dims = std::vector<int64_t>;
+// What is read from outside has no more elements: sizes in bytes stay far from the ends of int64.
+constexpr int64_t kMostElements = int64_t{1} << 40;
 
 struct Type {
   DType dtype = DType::f32;

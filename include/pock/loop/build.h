@@ -1,15 +1,14 @@
-// Writes kernels with lambdas for loop bodies. Operators' `.nest` functions use it through NestArgs
-// (ops/op.h).
+// Writes kernels with lambdas for loop bodies. Operators' Nest lowerings use it through NestArgs (ops/op.h).
 //
-//   KernelBuilder k("matmul");
-//   auto a = k.arg("a", {DType::f32, {32, 784}}, Space::in); ...
+//   KernelBuilder k("row_sums");
+//   BufferRef x = k.arg("x", {DType::f32, {32, 784}}, Space::in);
+//   BufferRef y = k.arg("y", {DType::f32, {32}}, Space::out);
 //   k.each("i", 32, [&](Expr i) {
-//     k.each("j", 10, [&](Expr j) {
-//       auto acc = k.reg("acc", lit(0));
-//       k.loop("k", 0, 784, [&](Expr kk) { k.set(acc, fma(load(a, {i, kk}), load(b, {kk, j}), load(acc)));
-//       }); k.store(y, {i, j}, load(acc));
-//     });
+//     BufferRef acc = k.reg("acc", lit(0));
+//     k.loop("j", 0, 784, [&](Expr j) { k.set(acc, load(acc) + load(x, {i, j})); });
+//     k.store(y, {i}, load(acc));
 //   });
+//   Kernel kernel = k.take();
 #pragma once
 
 #include <functional>

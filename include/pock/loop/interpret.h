@@ -1,10 +1,13 @@
 // Runs a kernel, plain or scheduled, exactly as its text says: the oracle that compiled code is compared
 // with.
 //
+//   Kernel k = parse_kernel("kernel @neg(in x: f32[2], out y: f32[2]) { each i in 0..2 { y[i] = -x[i] } }");
+//   float x[2] = {1, 2}, y[2];
+//   interpret(k, {x, y});
+//
 // In f32 every operation rounds once to float with denormals flushed to zero on input and output (x86's rule:
 // tininess after rounding), and exp, log, ... are the arithmetic of math.cpp. In double, f32 buffers hold
-// doubles and exp, log,
-// ... come from libm: for gradient checks.
+// doubles and exp, log, ... come from libm: for gradient checks.
 #pragma once
 
 #include "pock/loop/loop.h"

@@ -1,9 +1,9 @@
-// The loop IR: what a kernel computes, element by element, in loops.
+// The loop IR: what a kernel computes, element by element, in loops. docs/kernels.md is its tour.
 //
 // A kernel is a list of statements over buffers. `each` loops have independent iterations, in any order or at
 // once; `for` loops run in order. An operator's definition writes the plainest loops that are right; a
 // schedule rewrites them (split, sink, unroll, vectorize, parallel, ...) and never changes the arithmetic of
-// an element: the same operations on the same operands in the same order (see docs/arithmetic.md).
+// an element: the same operations on the same operands in the same order (docs/arithmetic.md).
 //
 //   kernel @matmul(in a: f32[32,784], in b: f32[784,10], out y: f32[32,10]) {
 //     each i in 0..32 parallel {
@@ -18,11 +18,10 @@
 //     }
 //   }
 //
-// Rules. Loop bounds and indices are i64 expressions. A store to a rank-0 `reg` buffer is an assignment.
-// Top-level `each
-// ... parallel` loops run over threads, one after the other with all threads joined in between; at most one
-// `parallel` loop encloses a statement, and it is outermost. A `vector` loop has constant bounds 0..W and is
-// innermost; loops inside it do not depend on its variable. `reg` buffers live in the loop body that declares
+// Rules. Loop bounds and indices are i64 expressions. A store to a rank-0 `reg` buffer is an assignment. A
+// `parallel` loop is an outermost `each`; such loops run over threads, one after the other, with all threads
+// joined in between. A `vector` loop is an `each` with constant bounds 0..W that holds no other one; the
+// bounds of loops inside it do not depend on its variable. `reg` buffers live in the loop body that declares
 // them.
 #pragma once
 
@@ -57,8 +56,7 @@ struct Buffer {
 using BufferRef = std::shared_ptr<const Buffer>;
 
 // Scalar operations, in the order of the table in loop.cpp that gives each its name and arity. Comparisons
-// and logic yield DType::mask; `floordiv` and `mod` round to minus infinity, with a positive constant
-// divisor.
+// and logic yield DType::mask.
 enum class ScalarOp : uint8_t {
   constant,
   var,
@@ -66,7 +64,7 @@ enum class ScalarOp : uint8_t {
   add,
   sub,
   mul,
-  div,
+  div,  // floats
   neg,
   abs,
   min,
@@ -74,11 +72,11 @@ enum class ScalarOp : uint8_t {
   fma,
   sqrt,
   round_even,
-  exp,
+  exp,  // to erf: names for arithmetic in math.cpp
   log,
   tanh,
-  erf,  // defined in math.cpp in terms of the others
-  floordiv,
+  erf,
+  floordiv,  // as mod: rounds to minus infinity; the divisor is a positive constant
   mod,
   lt,
   le,
@@ -88,19 +86,18 @@ enum class ScalarOp : uint8_t {
   logical_or,
   logical_not,
   select,
-  cast,  // to the expression's type; float to integer truncates and saturates
-  bitcast,
+  cast,     // to the expression's type; float to integer truncates and saturates
+  bitcast,  // between types of equal width
   bit_and,
   bit_or,
   shl,
-  shr  // i32 <-> f32 of equal width; shr is arithmetic
+  shr  // arithmetic
 };
 
 struct ExprNode;
 
 // A scalar expression: an immutable tree that may share parts. Operators fold constants and simplify index
-// arithmetic.
-// `!e` and `e && f` build expressions: an empty Expr is told by e.get().
+// arithmetic. `!e` and `e && f` build expressions: that an Expr is empty is told by e.get() == nullptr.
 class Expr {
  public:
   Expr() = default;

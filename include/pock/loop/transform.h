@@ -16,20 +16,19 @@ namespace pock::loop {
 
 struct Step {
   enum Kind : uint8_t {
-    split,    // each i: i.o (blocks of n) and i.i (0..n); what is left over becomes a second, smaller nest
-              // after it
-    fuse,     // each i directly around each j: one loop i over both
-    reorder,  // each i directly around each j: j around i
-    sink,  // each i into its body: distributed over the statements, inside the loops there; registers get an
-           // axis
-    peel,  // each i: the range where every clipped bound inside is constant becomes a loop of its own
+    split,      // each i: i.o over blocks of n, and i.i in 0..n; what is left over becomes a second, smaller
+                // loop behind it, called `other` or else i.i as well
+    fuse,       // each i directly around each j: one loop i over both
+    reorder,    // each i directly around each j: j around i
+    sink,       // each i into its body: around every statement, inside the loops there; registers get an axis
+    peel,       // each i: the range where every clipped bound inside is constant becomes a loop i.m
     unroll,     // constant extent
-    vectorize,  // each i, 0..W constant
+    vectorize,  // each i of constant extent
     parallel    // each i, outermost
   } kind;
   std::string axis;
-  int64_t number = 0;
-  std::string other;
+  int64_t number = 0;  // split: n
+  std::string other;   // fuse, reorder: j
 };
 using Schedule = std::vector<Step>;
 
@@ -43,8 +42,14 @@ Kernel transformed(const Kernel&, const Schedule&);
 
 // Index simplification with the ranges of the enclosing loop variables, over a whole kernel.
 Kernel simplify(const Kernel&);
-// How much a unit step of `v` moves the expression, if that is the same everywhere.
+// What schedules ask. How much a unit step of `v` moves the expression, if that is the same everywhere.
 bool linear_stride(const Expr&, const VarRef& v, int64_t* stride);
+// Whether the variable occurs, in indices of loads too.
+bool uses(const Expr&, const Var*);
+// Whether a bound or condition inside depends on the variable.
+bool clips(const std::vector<Stmt>& body, const Var*);
+// Iterations of a loop, or -1 where their number is not constant.
+int64_t trips(const Stmt&);
 // exp, log, tanh, erf in terms of the other operations (math.cpp).
 Expr expand_math(const Expr&);
 

@@ -19,11 +19,11 @@ class Memory {
   explicit Memory(loop::Precision p = loop::Precision::f32) : precision(p) {}
   loop::Precision precision;
 
-  void set(const Value*, const Data&);                       // little-endian elements of the value's type
-  void set(const Value*, const std::vector<double>&);        // converted
+  void set(const Value*, const Data&);                 // little-endian elements of the value's type
+  void set(const Value*, const std::vector<double>&);  // converted
   std::vector<double> read(const Value*) const;
-  Data raw(const Value*) const;                              // precision f32 only
-  void* at(const Value*);                                    // allocated at first use, filled with NaN bytes
+  Data raw(const Value*) const;  // precision f32 only
+  void* at(const Value*);        // allocated at first use, filled with NaN bytes
   bool has(const Value* v) const { return buffers_.count(v) != 0; }
 
  private:
@@ -31,7 +31,8 @@ class Memory {
 };
 
 Memory initial_memory(const Graph&, loop::Precision = loop::Precision::f32);
-// Executes all nodes in order; `update` nodes change the parameters in `m`. Expand operators are run by expansion.
+// Executes all nodes in order; `update` nodes change the parameters in `m`. Expand operators are run by
+// expansion.
 void evaluate(const Graph&, Memory& m);
 // One node whose inputs are all constants.
 std::vector<Data> evaluate_node(const Node&, const std::vector<Data>& inputs);

@@ -39,7 +39,8 @@ struct AttrDef {
 // What a shape rule sees.
 class InferArgs {
  public:
-  InferArgs(std::span<Value* const> in, const Attrs& attrs, const Loc& loc) : in_(in), attrs_(attrs), loc_(loc) {}
+  InferArgs(std::span<Value* const> in, const Attrs& attrs, const Loc& loc)
+      : in_(in), attrs_(attrs), loc_(loc) {}
   int count() const { return static_cast<int>(in_.size()); }
   const Type& in(int i) const { return in_[i]->type; }
   int64_t integer(std::string_view name) const;
@@ -63,13 +64,13 @@ inline Types same_as(const Type& t) { return {t}; }
 // numpy's broadcasting of all inputs; throws a.fail where they do not fit.
 Types broadcast_all(const InferArgs& a);
 
-// What a gradient rule sees. It adds, for every input that has one, the gradient in terms of operators; what nobody
-// wants is removed afterwards.
+// What a gradient rule sees. It adds, for every input that has one, the gradient in terms of operators; what
+// nobody wants is removed afterwards.
 class GradArgs {
  public:
   Builder& b;
   Node& node;
-  std::vector<Value*> douts;                  // per result; null where nothing flows back
+  std::vector<Value*> douts;                   // per result; null where nothing flows back
   std::vector<std::vector<Value*>> gradients;  // per input: what was added
   std::vector<bool> wanted;                    // per input: a gradient is needed
 
@@ -80,7 +81,8 @@ class GradArgs {
   void add(int i, Value* gradient) { gradients[i].push_back(gradient); }
 };
 
-// One element of every result from one element of each input (broadcast to the results' common shape). Fuses for free.
+// One element of every result from one element of each input (broadcast to the results' common shape). Fuses
+// for free.
 class ScalarArgs {
  public:
   ScalarArgs(const Node& n, std::vector<loop::Expr> in) : node(n), in_(std::move(in)) {}
@@ -104,7 +106,9 @@ class NestArgs : public loop::KernelBuilder {
   const Type& in_type(int i) const { return node.in(i)->type; }
   const Type& out_type(int i = 0) const { return node.out(i)->type; }
   loop::Expr in(int i, std::vector<loop::Expr> index) const { return loop::load(ins_[i], std::move(index)); }
-  void out(int i, std::vector<loop::Expr> index, loop::Expr value) { store(outs_[i], std::move(index), std::move(value)); }
+  void out(int i, std::vector<loop::Expr> index, loop::Expr value) {
+    store(outs_[i], std::move(index), std::move(value));
+  }
 
  private:
   std::vector<loop::BufferRef> ins_, outs_;
@@ -127,9 +131,12 @@ struct Scalar {
   explicit Scalar(F) : rule([](const ScalarArgs& a) -> Exprs { return F{}(a); }) {}
   Exprs (*rule)(const ScalarArgs&);
 };
-struct Nest { explicit Nest(void (*f)(NestArgs&)) : rule(f) {} void (*rule)(NestArgs&); };
-// Other operators; returns one value a result. Expanded before autodiff where the operator has no gradient of its own,
-// after it otherwise.
+struct Nest {
+  explicit Nest(void (*f)(NestArgs&)) : rule(f) {}
+  void (*rule)(NestArgs&);
+};
+// Other operators; returns one value a result. Expanded before autodiff where the operator has no gradient of
+// its own, after it otherwise.
 struct Expand {
   explicit Expand(std::vector<Value*> (*f)(Builder&, const Node&)) : rule(f) {}
   std::vector<Value*> (*rule)(Builder&, const Node&);
@@ -147,11 +154,11 @@ struct OpDef {
   Types (*infer)(const InferArgs&);
   Gradient gradient;
   Lowering lower;
-  int in_place = 0;        // result 0 may take over the memory of any of the first `in_place` inputs (equal types)
-  bool cheap = false;      // pointwise and cheap enough to compute again instead of keeping the result
-  bool variadic = false;   // `inputs` or more
-  int channel_weight = -1;          // convolutions: the input whose first axis makes the result's channels
-  bool normalizes_classes = false;  // (log-)softmax over the last axis: a cross-entropy behind it wants input 0 instead
+  int in_place = 0;         // result 0 may take over the memory of one of so many first inputs (equal types)
+  bool cheap = false;       // pointwise and cheap enough to compute again instead of keeping the result
+  bool variadic = false;    // `inputs` or more
+  int channel_weight = -1;  // convolutions: the input whose first axis makes the result's channels
+  bool normalizes_classes = false;  // (log-)softmax over the last axis: cross-entropy wants its input instead
 
   bool is_view() const { return std::holds_alternative<View>(lower); }
   bool has_effect() const { return std::holds_alternative<Effect>(lower); }
@@ -163,9 +170,14 @@ const std::vector<const OpDef*>& all_ops();
 const OpDef* find_op(std::string_view name);  // nullptr if there is none
 const OpDef& get_op(std::string_view name);   // POCK_CHECK
 
-// The kernel of a node whose operator is Scalar or Nest, unscheduled. Arguments: inputs, then results. A Scalar's
-// arguments drop axes along which they are broadcast, and neighbouring axes that no input tells apart are merged: the
-// same memory under the plainest shape, so that nodes which compute alike share a kernel.
+// Puts other operators in the place of all Expand operators that are `wanted`, those in expansions too.
+// Returns how many there were.
+int expand_nodes(Graph&, bool (*wanted)(const OpDef&) = [](const OpDef&) { return true; });
+
+// The kernel of a node whose operator is Scalar or Nest, unscheduled. Arguments: inputs, then results. A
+// Scalar's arguments drop axes along which they are broadcast, and neighbouring axes that no input tells
+// apart are merged: the same memory under the plainest shape, so that nodes which compute alike share a
+// kernel.
 loop::Kernel lower_node(const Node&);
 
 }  // namespace pock

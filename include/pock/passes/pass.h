@@ -2,8 +2,8 @@
 //
 //   int dce(Graph&, const PassOptions&);
 //
-// The runner does the rest for every pass alike: it times it, verifies the graph after it, prints it on request and
-// leaves it out for `--no-NAME`. The order and the reasons are the table in passes/pipeline.cpp.
+// The runner does the rest for every pass alike: it times it, verifies the graph after it, prints it on
+// request and leaves it out for `--no-NAME`. The order and the reasons are the table in passes/pipeline.cpp.
 #pragma once
 
 #include <functional>
@@ -16,23 +16,26 @@
 namespace pock {
 
 enum class NormMode : uint8_t { train, frozen, fold };
+const char* to_string(NormMode);
 
 struct NormRule {
   std::string pattern;  // glob over the batch norm node's name; "*" for all
   NormMode mode;
 };
+// "fold", "layer1.*=frozen". Throws Error listing the modes.
+NormRule parse_norm_rule(const std::string& text);
 
 // What to train and how; and what passes need to know of a target, as numbers.
 struct PassOptions {
   std::vector<std::string> train, freeze;  // globs over parameter names; none: train all
   std::vector<NormRule> norms;
-  std::optional<bool> unbiased_variance;   // of running variances; unset: by the model's producer
-  std::string loss;                        // "" = derive
+  std::optional<bool> unbiased_variance;  // of running variances; unset: by the model's producer
+  std::string loss;                       // "" = derive
   OptimizerChoice optimizer;
   // Input preprocessing: x * scale, then (x - mean) / std, in the graph; the input itself becomes u8.
   std::optional<double> input_scale;
   std::vector<double> input_mean, input_std;
-  bool inference = false;                  // build the inference graph: no gradients, running statistics
+  bool inference = false;  // build the inference graph: no gradients, running statistics
 };
 
 using PassFn = int (*)(Graph&, const PassOptions&);
@@ -46,7 +49,9 @@ struct Pass {
 
 const std::vector<Pass>& training_pipeline();
 const std::vector<Pass>& inference_pipeline();
-const Pass* find_pass(std::string_view name);
+// In either pipeline. Throws Error listing the passes there are.
+const Pass& get_pass(const std::string& name);
+std::string pass_names();  // "preprocess, loss, ..."
 
 struct PassRun {
   std::string name;

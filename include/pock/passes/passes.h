@@ -1,4 +1,7 @@
 // Every pass, a line each; the order and the reasons are in passes/pipeline.cpp.
+//
+//   int removed = dce(graph, PassOptions{});
+//   run_passes(graph, {get_pass("dce")}, {});   // the same by name, timed and verified
 #pragma once
 
 #include <string>
@@ -9,10 +12,10 @@
 namespace pock {
 
 // From a model to a training step.
-int preprocess(Graph&, const PassOptions&);               // u8 inputs scaled and normalised in the graph
-int attach_loss(Graph&, const PassOptions&);              // training: output 0 is the loss; inference: output 1, per sample
-int select(Graph&, const PassOptions&);                   // marks what is trained
-int norms(Graph&, const PassOptions&);                    // batch norm: train, frozen or fold
+int preprocess(Graph&, const PassOptions&);   // u8 inputs scaled and normalised in the graph
+int attach_loss(Graph&, const PassOptions&);  // output 0 is the loss (inference: output 1, per sample)
+int select(Graph&, const PassOptions&);       // marks what is trained
+int norms(Graph&, const PassOptions&);        // batch norm: train, frozen or fold
 int expand_without_gradient(Graph&, const PassOptions&);  // Expand operators that have no gradient rule
 int autodiff(Graph&, const PassOptions&);                 // outputs "NAME.grad" for all that is trained
 int update(Graph&, const PassOptions&);                   // the optimizer's steps; takes those outputs away
@@ -26,14 +29,15 @@ int immediate_update(Graph&, const PassOptions&);  // moves updates up to their 
 int recompute(Graph&, const PassOptions&);         // copies cheap nodes into the backward part
 int inplace(Graph&, const PassOptions&);           // results that take over a dying input's memory
 
-// The loss that `wanted` (--loss) or, where it is empty, the model's outputs say: a name of loss_names() or kModelLoss.
-// Throws Error listing the choices.
+// The loss that `wanted` (--loss) or, where it is empty, the model's outputs say: a name of loss_names() or
+// kModelLoss. Throws Error listing the choices.
 inline const std::string kModelLoss = "the model's own";
 std::string derive_loss(const Graph&, const std::string& wanted);
 std::string loss_names();
 
 std::string gradient_output_name(const Value& param);
-// Values that a trained parameter influences through differentiable operators, the trained parameters included.
+// Values that a trained parameter influences through differentiable operators, the trained parameters
+// included.
 std::unordered_set<const Value*> depends_on_trained(const Graph&);
 // The node that makes output 0; everything after it in a training graph is backward part.
 Node* loss_node(const Graph&);

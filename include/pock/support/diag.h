@@ -1,5 +1,6 @@
-// How pock talks about mistakes. A person's mistake is an Error: what is wrong, where in their file, both sides of
-// the disagreement. Several can be collected and thrown as one report. A mistake of ours is POCK_CHECK.
+// How pock talks about mistakes. A person's mistake is an Error: what is wrong, where in their file, both
+// sides of the disagreement. Several can be collected and thrown as one report. A mistake of ours is
+// POCK_CHECK.
 //
 //   throw Error(node.loc, "weight expects {} input channels, x has {}", a, b)
 //       .note(x->loc(), "x is {}", to_string(x->type));
@@ -18,13 +19,14 @@
 
 namespace pock {
 
-// Where in the user's model something comes from. `what` says what `name` is: "node", "parameter", "input", ...
+// Where in the user's model something comes from. `what` says what `name` is: "node", "parameter", "input",
+// ...
 struct Loc {
   std::string file;
-  std::string name;            // as the model file spells it
-  std::string op;              // the operator as the model file spells it, may be empty
+  std::string name;  // as the model file spells it
+  std::string op;    // the operator as the model file spells it, may be empty
   std::string what = "node";
-  int line = 0, column = 0;    // for text formats, else 0
+  int line = 0, column = 0;  // for text formats, else 0
 };
 
 std::string to_string(const Loc&);
@@ -82,9 +84,9 @@ void say(const std::string& line);
 [[noreturn]] void internal_error(const char* file, int line, const std::string& text);
 
 // What must be true unless pock itself is wrong.
-#define POCK_CHECK(condition, ...)                                                                 \
-  do {                                                                                             \
-    if (!(condition))                                                                              \
+#define POCK_CHECK(condition, ...)                                                                           \
+  do {                                                                                                       \
+    if (!(condition))                                                                                        \
       ::pock::internal_error(__FILE__, __LINE__, std::string(#condition) + ": " + fmt::format(__VA_ARGS__)); \
   } while (false)
 

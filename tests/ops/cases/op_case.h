@@ -1,12 +1,9 @@
 // Cases for operators, one line of facts each; what is checked of them all is in tests/ops/case_test.cpp.
 //
-//   OP_CASE(sub, in({3, 5}), in({5}));                                      // shape, gradient, order of
-//   iterations OP_CASE(relu, in({3}).is({-1, 0, 2}), gives({0, 0, 2}));                 // and values
-//   OP_CASE(matmul, in({7, 9}), in({9, 5}), attrs({...}), like(reference));  // values from a plain C++
-//   function
+//   OP_CASE(sub, in({3, 5}), in({5}));                                // shape, gradient, order of iterations
+//   OP_CASE(relu, in({3}).is({-1, 0, 2}), gives({0, 0, 2}));          // and values
+//   OP_CASE(matmul, in({7, 9}), in({9, 5}), like(matmul));            // values from a plain C++ function
 #pragma once
-
-#include <functional>
 
 #include "pock/ir/builder.h"
 #include "pock/loop/loop.h"
@@ -25,8 +22,8 @@ struct In {
   In between(double l, double h) const;
   In is(Numbers v) const;
   In without_gradient() const;  // not checked: integers, or elements at a kink, NaN, infinite
-  In spaced()
-      const;  // a random order of numbers 0.05 apart: no two are close, so a maximum stays where it is
+  // A random order of numbers 0.05 apart: no two are close, so a maximum stays where it is.
+  In spaced() const;
 
   bool spaced_out = false;
 };

@@ -1,4 +1,3 @@
-#include <cmath>
 #include <limits>
 
 #include "ops/cases/op_case.h"
