@@ -130,7 +130,7 @@ TEST_F(Trainer, EvaluationIsTheMeanOverAllSamples) {
     }
     right += std::max_element(z, z + 3) - z == labels_[i];
   }
-  Result r = train({"--steps", "1", "--log", "json", "--eval-data", "e.npy", "--eval-labels", "y.npy"});
+  Ran r = train({"--steps", "1", "--log", "json", "--eval-data", "e.npy", "--eval-labels", "y.npy"});
   ASSERT_EQ(r.status, 0) << r.err;
   json first = lines(r.out)[0];
   EXPECT_NEAR(first["loss"].get<double>(), loss, 1e-5 * loss);
@@ -359,7 +359,7 @@ TEST_F(Trainer, WeightsThatAreNoNumbersAreNotSaved) {
   std::vector<float> large = x_;
   for (float& v : large) v *= 1e17f;
   write_file(dir_ / "large", npy("<f4", "(83, 2, 3)", bytes_of(large)));
-  Result r = run(
+  Ran r = run(
       {"train", "--data", "large", "--labels", "y.npy", "--steps", "1", "--lr", "1e38", "--checkpoint", "c"});
   EXPECT_EQ(r.status, 1);
   EXPECT_NE(r.err.find("after step 1 'fc."), std::string::npos) << r.err;
