@@ -1,15 +1,16 @@
 #include "compile.h"
 
+#include <charconv>
 #include <chrono>
 
 #include <nlohmann/json.hpp>
 
-#include "files.h"
 #include "pock/codegen/compile.h"
 #include "pock/frontends/import.h"
 #include "pock/ir/text.h"
 #include "pock/ops/op.h"
 #include "pock/passes/passes.h"
+#include "pock/support/new_file.h"
 
 namespace pock {
 
@@ -38,10 +39,13 @@ ImportOptions import_options(const CompileArgs& args) {
   options.batch = args.batch;
   for (const std::string& text : args.dims) {
     size_t equals = text.find('=');
-    char* end = nullptr;
-    long long value = equals == std::string::npos ? 0 : std::strtoll(text.c_str() + equals + 1, &end, 10);
-    if (value <= 0 || *end) throw error("--dim '{}': want NAME=N with N a positive number", text);
-    options.dims[text.substr(0, equals)] = value;
+    const char* last = text.data() + text.size();
+    int64_t value = 0;
+    auto [stop, problem] = std::from_chars(equals == std::string::npos ? last : text.data() + equals + 1, last, value);
+    if (problem != std::errc{} || stop != last || value <= 0)
+      throw error("--dim '{}': want NAME=N with N a positive number", text);
+    if (!options.dims.emplace(text.substr(0, equals), value).second)
+      throw error("--dim '{}': '{}' is bound twice", text, text.substr(0, equals));
   }
   return options;
 }
@@ -125,10 +129,23 @@ std::string loops_text(const Program& program) {
   return text;
 }
 
+// What is read must not be written over, nor one result by another.
+void check_places(const CompileArgs& args) {
+  std::string out = args.out.empty() ? "-" : args.out;
+  if (args.model.empty()) throw error("the name of the model is empty");
+  if (args.emit == "graph" && !args.report.empty())
+    throw error("--report describes a compiled program; --emit graph ends before there is one");
+  if (same_place(out, args.model)) throw error("-o {} would write over the model", out);
+  if (args.report.empty()) return;
+  if (same_place(args.report, args.model)) throw error("--report {} would write over the model", args.report);
+  if (same_place(args.report, out)) throw error("-o and --report are both '{}'", out);
+}
+
 }  // namespace
 
 void run_compile(const CompileArgs& args) {
   auto start = std::chrono::steady_clock::now();
+  check_places(args);
   Target target = find_target(args.target, args.cpu);
   PassOptions options = args.passes;
   for (const std::string& text : args.norms) options.norms.push_back(parse_norm(text));
@@ -147,7 +164,8 @@ void run_compile(const CompileArgs& args) {
   std::string loss = derive_loss(*model, options.loss);
   if (options.loss.empty())
     say(loss == kModelLoss ? fmt::format("loss: output '{}' is a scalar, so it is the loss", model->output_name(0))
-                           : fmt::format("loss: the model ends in Softmax, so {} on its logits", loss));
+                           : fmt::format("loss: the model ends in {}, so {} on its logits",
+                                         model->outputs()[0]->loc().op, loss));
   if (args.optimizer.empty()) say(fmt::format("optimizer: none given, so {}", to_string(options.optimizer)));
 
   RunOptions run{args.disabled, nullptr};
@@ -166,7 +184,7 @@ void run_compile(const CompileArgs& args) {
     infer_runs = run_passes(*infer, inference_pipeline(), inference, {args.disabled, nullptr});
   }
   if (args.emit == "graph") {
-    if (args.out.empty() || args.out == "-") NewFile("-", print(*train));
+    if (args.out.empty() || args.out == "-") NewFile("-", print(*train)).commit();
     else save_graph(*train, args.out);
     return;
   }
@@ -208,9 +226,10 @@ void run_compile(const CompileArgs& args) {
                   bytes_text(program.arena_bytes()), bytes_text(std::max(plan.lower_bound, program.infer_plan.lower_bound)),
                   plan.peak_node ? "'" + plan.peak_node->loc.name + "'" : "none", bytes_text(program.params.bytes),
                   bytes_text(program.state.bytes)));
-  say(fmt::format("wrote {} ({}, {} kernels) in {:.1f} s; try {}{} train --help", out,
-                  bytes_text(static_cast<int64_t>(bytes.size())), program.kernels.size(), seconds.count(),
-                  out.find('/') == std::string::npos ? "./" : "", out));
+  std::string next =
+      out == "-" ? "" : fmt::format("; try {}{} train --help", out.find('/') == std::string::npos ? "./" : "", out);
+  say(fmt::format("wrote {} ({}, {} kernels) in {:.1f} s{}", out == "-" ? "to standard output" : out,
+                  bytes_text(static_cast<int64_t>(bytes.size())), program.kernels.size(), seconds.count(), next));
 }
 
 }  // namespace pock

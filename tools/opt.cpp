@@ -4,6 +4,7 @@
 
 #include "pock/ir/text.h"
 #include "pock/passes/pass.h"
+#include "pock/support/new_file.h"
 
 namespace pock {
 namespace {
@@ -28,7 +29,7 @@ void run_opt(const std::string& file, const std::vector<std::string>& passes, co
   for (const PassRun& run : run_passes(*g, list, PassOptions{}))
     say(fmt::format("{}: {} change{}", run.name, run.changes, run.changes == 1 ? "" : "s"));
   if (out.empty() || out == "-")
-    fmt::print("{}", print(*g));
+    NewFile("-", print(*g)).commit();
   else
     save_graph(*g, out);
 }
