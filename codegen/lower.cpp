@@ -115,6 +115,9 @@ class KernelTable {
       auto found = workspace.find(&n);
       return found == workspace.end() ? int64_t{0} : found->second;
     };
+    if (&g == p_.infer)
+      for (const Value* v : g.inputs())
+        if (is_judged(v)) options.kept.push_back(v);
     plan = plan_memory(g, options);
     check_plan(g, plan, options);
   }

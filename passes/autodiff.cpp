@@ -33,8 +33,18 @@ Node* loss_node(const Graph& g) {
   return n;
 }
 
+void need_no_updates(const Graph& g) {
+  for (const Value* p : g.params())
+    for (const Node* user : p->users)
+      if (user->op->has_effect() && p->kind == ValueKind::param)
+        throw Error(p->loc(), "has its update already: this graph is a whole training step");
+}
+
 int autodiff(Graph& g, const PassOptions&) {
   loss_node(g);
+  need_no_updates(g);
+  for (const Node* n : g.nodes())
+    if (n->in_place >= 0) throw Error(n->loc, "writes over its input, which a gradient may need: derive before `inplace`");
   Value* loss = g.outputs()[0];
   std::unordered_set<const Value*> active = depends_on_trained(g);
   if (!active.count(loss))

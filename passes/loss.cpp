@@ -14,11 +14,17 @@ struct LossDef {
   Value* (*per_sample)(Builder&, Value* prediction);
 };
 
+Value* add_labels(Graph& g, const Type& type) {
+  if (const Value* other = g.find("labels"))
+    throw Error(other->loc(), "has the name of the input that --loss adds: rename it in the model");
+  return g.add_input("labels", type);
+}
+
 Value* cross_entropy(Builder& b, Value* logits) {
   if (logits->type.rank() != 2)
     throw Error(logits->loc(), "cross-entropy wants class scores of shape [batch, classes], the output is {}",
                 to_string(logits->type));
-  Value* labels = b.graph.add_input("labels", {DType::i32, {logits->type.dim(0)}});
+  Value* labels = add_labels(b.graph, {DType::i32, {logits->type.dim(0)}});
   return b.value("softmax_cross_entropy", {logits, labels});
 }
 
@@ -26,7 +32,7 @@ Value* mean_squared_error(Builder& b, Value* prediction) {
   const Dims& dims = prediction->type.dims;
   if (dims.empty())
     throw Error(prediction->loc(), "mse wants an output with a batch axis, this one is a scalar");
-  Value* labels = b.graph.add_input("labels", prediction->type);
+  Value* labels = add_labels(b.graph, prediction->type);
   Value* difference = b.sub(prediction, labels);
   Value* square = b.mul(difference, difference);
   std::vector<int64_t> axes;

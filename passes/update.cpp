@@ -6,6 +6,7 @@
 namespace pock {
 
 int update(Graph& g, const PassOptions& options) {
+  need_no_updates(g);
   const OptimizerDef& optimizer = get_optimizer(options.optimizer.name);
   std::unordered_map<std::string, Value*> gradients;
   for (size_t i = g.outputs().size(); i-- > 1;) {

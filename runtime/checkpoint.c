@@ -138,11 +138,10 @@ bool pock_save_checkpoint(const struct pock_program* program, const struct pock_
         spoilt->name);
     return false;
   }
-  int64_t error = with_suffix(fresh, path, ".tmp") && with_suffix(previous, path, ".prev") ? 0 : -36;
+  int64_t error = with_suffix(fresh, path, ".tmp") && with_suffix(previous, path, ".prev") ? 0 : -36, fd = -1;
   if (!error) {
-    int64_t fd = pock_create_file(fresh);
+    fd = pock_create_file(fresh);
     error = fd < 0 ? fd : write_file((int)fd, program, memory, progress);
-    if (fd >= 0) pock_close((int)fd);
     if (error && fd >= 0) pock_unlink(fresh);
   }
   if (!error && keep_previous) {
@@ -152,19 +151,40 @@ bool pock_save_checkpoint(const struct pock_program* program, const struct pock_
     if (linked && linked != -2) pock_rename(path, previous);
   }
   if (!error) error = pock_rename(fresh, path);
+  if (fd >= 0) pock_close((int)fd);
   if (!error) error = pock_sync_directory_of(path);
   if (error) pock_format(why, "checkpoint '%s' could not be written: %s", path, pock_reason(error));
   return !error;
 }
 
-bool pock_try_checkpoint_path(const char* path, struct pock_text* why) {
+// How put_header begins, after the length.
+static const char first_words[] = "{\"__metadata__\":{\"model\":";
+
+// Only a checkpoint may be replaced: not a folder, a device, or somebody's data. 0, or the reason not to.
+static int64_t may_replace(const char* path, bool* foreign) {
+  struct pock_file file;
+  int64_t error = pock_map_file(path, &file);
+  if (error) return error == -2 ? 0 : error;
+  size_t n = sizeof first_words - 1;
+  *foreign = file.length && (file.length < 8 + n || memcmp(file.bytes + 8, first_words, n) != 0);
+  pock_unmap_file(&file);
+  return 0;
+}
+
+bool pock_try_checkpoint_path(const char* path, bool known, struct pock_text* why) {
   char fresh[4096];
-  int64_t fd = with_suffix(fresh, path, ".tmp") ? pock_create_file(fresh) : -36;
+  bool foreign = false;
+  int64_t fd = may_replace(path, &foreign);
+  if (foreign && !known) {
+    pock_format(why, "checkpoint '%s' cannot be written: there is a file of this name that is no checkpoint", path);
+    return false;
+  }
+  if (!fd) fd = with_suffix(fresh, path, ".tmp") ? pock_create_file(fresh) : -36;
   if (fd < 0) {
     pock_format(why, "checkpoint '%s' cannot be written: %s", path, pock_reason(fd));
     return false;
   }
-  pock_close((int)fd);
   pock_unlink(fresh);
+  pock_close((int)fd);
   return true;
 }

@@ -38,7 +38,23 @@ void pock_unmap_file(struct pock_file* file) {
 }
 
 int64_t pock_create_file(const char* path) {
-  return open_file(path, 01 | 0100 | 01000 /* write, create, empty */);
+  for (;;) {
+    int64_t fd = open_file(path, 01 | 0100 /* write, create */), error;
+    if (fd < 0) return fd;
+    do error = pock_syscall(SYS_flock, fd, 2 /* exclusive */, 0, 0, 0, 0);
+    while (error == -4);  // interrupted; other errors: a file system without locks
+    // While we waited, the other writer may have given the file its last name.
+    uint64_t ours[32] = {0}, there[32] = {0};
+    pock_syscall(SYS_statx, fd, (long)"", 0x1000 /* of fd */, 0x7FF, (long)ours, 0);
+    error = pock_syscall(SYS_statx, HERE, (long)path, 0, 0x7FF, (long)there, 0);
+    // struct statx: the inode at byte 32, the device at byte 136.
+    if (!error && ours[4] == there[4] && ours[17] == there[17]) {
+      error = pock_syscall(SYS_ftruncate, fd, 0, 0, 0, 0, 0);
+      if (!error) return fd;
+    }
+    pock_close((int)fd);
+    if (error && error != -2) return error;
+  }
 }
 
 int64_t pock_write(int fd, const void* bytes, uint64_t n) {

@@ -362,7 +362,11 @@ static void summarize(const struct trainer* t) {
 static bool try_checkpoint_path(const struct trainer* t) {
   char buffer[512];
   struct pock_text why = {buffer, 0, sizeof buffer};
-  if (!t->options.checkpoint || pock_try_checkpoint_path(t->options.checkpoint, &why)) return true;
+  const struct pock_options* o = &t->options;
+  if (!o->checkpoint) return true;
+  // A damaged file that is being resumed from is a checkpoint all the same.
+  bool known = o->resume && pock_equal(o->resume, o->checkpoint);
+  if (pock_try_checkpoint_path(o->checkpoint, known, &why)) return true;
   pock_say("trainer: %.*s\n", (int)pock_text_size(&why), buffer);
   return false;
 }

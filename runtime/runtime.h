@@ -49,7 +49,8 @@ struct pock_file {
 };
 int64_t pock_map_file(const char* path, struct pock_file* file);
 void pock_unmap_file(struct pock_file* file);
-int64_t pock_create_file(const char* path);  // for writing; a descriptor
+// For writing; a descriptor. Waits while another trainer has the file open.
+int64_t pock_create_file(const char* path);
 int64_t pock_write(int fd, const void* bytes, uint64_t n);
 int64_t pock_sync(int fd);
 int64_t pock_sync_directory_of(const char* path);
@@ -152,7 +153,8 @@ const char* pock_safetensors_dtype(uint8_t dtype);
 bool pock_save_checkpoint(const struct pock_program* program, const struct pock_buffers* memory,
                           const struct pock_progress* progress, const char* path, bool keep_previous,
                           struct pock_text* why);
-bool pock_try_checkpoint_path(const char* path, struct pock_text* why);
+// Before hours of training. Refuses to replace what is no checkpoint, unless it is `known` to be one.
+bool pock_try_checkpoint_path(const char* path, bool known, struct pock_text* why);
 
 enum pock_verdict { POCK_GOOD, POCK_DAMAGED, POCK_FOREIGN };
 struct pock_checkpoint {

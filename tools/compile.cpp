@@ -1,13 +1,14 @@
 #include "compile.h"
 
+#include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "files.h"
 #include "pock/codegen/compile.h"
 #include "pock/frontends/import.h"
 #include "pock/ir/text.h"
 #include "pock/passes/passes.h"
+#include "pock/support/new_file.h"
 
 namespace pock {
 
@@ -22,10 +23,13 @@ ImportOptions import_options(const CompileArgs& args) {
   options.batch = args.batch;
   for (const std::string& text : args.dims) {
     size_t equals = text.find('=');
-    char* end = nullptr;
-    long long value = equals == std::string::npos ? 0 : std::strtoll(text.c_str() + equals + 1, &end, 10);
-    if (value <= 0 || *end) throw error("--dim '{}': want NAME=N with N a positive number", text);
-    options.dims[text.substr(0, equals)] = value;
+    const char* last = text.data() + text.size();
+    int64_t value = 0;
+    auto [stop, problem] = std::from_chars(equals == std::string::npos ? last : text.data() + equals + 1, last, value);
+    if (problem != std::errc{} || stop != last || value <= 0)
+      throw error("--dim '{}': want NAME=N with N a positive number", text);
+    if (!options.dims.emplace(text.substr(0, equals), value).second)
+      throw error("--dim '{}': '{}' is bound twice", text, text.substr(0, equals));
   }
   return options;
 }
@@ -117,7 +121,8 @@ void say_choices(const CompileArgs& args, const Graph& model, const std::string&
   if (args.passes.loss.empty())
     say(loss == kModelLoss
             ? fmt::format("loss: output '{}' is a scalar, so it is the loss", model.output_name(0))
-            : fmt::format("loss: the model ends in Softmax, so {} on its logits", loss));
+            : fmt::format("loss: the model ends in {}, so {} on its logits",
+                          model.outputs()[0]->loc().op, loss));
   if (args.optimizer.empty()) say(fmt::format("optimizer: none given, so {}", to_string(optimizer)));
 }
 
@@ -130,9 +135,12 @@ void say_result(const std::string& out, const Program& program, size_t bytes, do
       bytes_text(std::max(plan.lower_bound, program.infer_plan.lower_bound)),
       plan.peak_node ? "'" + plan.peak_node->loc.name + "'" : "none", bytes_text(program.params.bytes),
       bytes_text(program.state.bytes)));
-  say(fmt::format("wrote {} ({}, {} kernels) in {:.1f} s; try {}{} train --help", out,
-                  bytes_text(static_cast<int64_t>(bytes)), program.kernels.size(), seconds,
-                  out.find('/') == std::string::npos ? "./" : "", out));
+  bool printed = out == "-";
+  std::string next =
+      printed ? ""
+              : fmt::format("; try {}{} train --help", out.find('/') == std::string::npos ? "./" : "", out);
+  say(fmt::format("wrote {} ({}, {} kernels) in {:.1f} s{}", printed ? "to standard output" : out,
+                  bytes_text(static_cast<int64_t>(bytes)), program.kernels.size(), seconds, next));
 }
 
 std::string code(Program& program, const std::string& kind) {
@@ -140,6 +148,18 @@ std::string code(Program& program, const std::string& kind) {
     if (kind == name) return emit(program, what);
   POCK_CHECK(kind == "loops", "--emit {}", kind);
   return loops_text(program);
+}
+
+// What is read must not be written over, nor one result by another.
+void check_places(const CompileArgs& args) {
+  std::string out = args.out.empty() ? "-" : args.out;
+  if (args.model.empty()) throw error("the name of the model is empty");
+  if (args.emit == "graph" && !args.report.empty())
+    throw error("--report describes a compiled program; --emit graph ends before there is one");
+  if (same_place(out, args.model)) throw error("-o {} would write over the model", out);
+  if (args.report.empty()) return;
+  if (same_place(args.report, args.model)) throw error("--report {} would write over the model", args.report);
+  if (same_place(args.report, out)) throw error("-o and --report are both '{}'", out);
 }
 
 }  // namespace
@@ -153,6 +173,7 @@ std::vector<std::string> emit_choices() {
 
 void run_compile(const CompileArgs& args) {
   auto start = std::chrono::steady_clock::now();
+  check_places(args);
   Target target = find_target(args.target, args.cpu);
   PassOptions options = args.passes;
   for (const std::string& text : args.norms) options.norms.push_back(parse_norm_rule(text));
@@ -182,7 +203,7 @@ void run_compile(const CompileArgs& args) {
     infer_runs = run_passes(*infer, inference_pipeline(), inference, {args.disabled, nullptr});
   }
   if (args.emit == "graph") {
-    write_graph(*train, args.out.empty() ? "-" : args.out);
+    save_graph(*train, args.out.empty() ? "-" : args.out);
     return;
   }
 

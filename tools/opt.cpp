@@ -1,6 +1,5 @@
 #include "opt.h"
 
-#include "files.h"
 #include "pock/ir/text.h"
 #include "pock/passes/pass.h"
 
@@ -12,7 +11,7 @@ void run_opt(const std::string& file, const std::vector<std::string>& passes, co
   auto g = load_graph(file);
   for (const PassRun& run : run_passes(*g, list, PassOptions{}))
     say(fmt::format("{}: {} change{}", run.name, run.changes, run.changes == 1 ? "" : "s"));
-  write_graph(*g, out);
+  save_graph(*g, out.empty() ? "-" : out);
 }
 
 }  // namespace pock

@@ -1,5 +1,7 @@
 // The pockc command line.
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
 
 #include "compile.h"
 #include "opt.h"
@@ -39,6 +41,29 @@ std::string optimizers_text() {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+// CLI11 by itself takes the nearest number that fits, and -1 for the largest.
+CLI::Validator whole(uint64_t least, uint64_t most) {
+  return CLI::Validator(
+      [=](const std::string& text) -> std::string {
+        uint64_t n = 0;
+        auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), n);
+        bool good = problem == std::errc{} && stop == text.data() + text.size() && n >= least && n <= most;
+        return good ? "" : fmt::format("want a whole number from {} to {}, not '{}'", least, most, text);
+      },
+      "");
+}
+
+CLI::Validator number() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        double x = 0;
+        auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), x);
+        bool good = problem == std::errc{} && stop == text.data() + text.size() && std::isfinite(x);
+        return good ? "" : fmt::format("want a number, not '{}'", text);
+      },
+      "");
+}
+
 void add_compile(CLI::App& app) {
   auto* c = app.add_subcommand("compile", "Compile a model into a standalone program that trains it");
   auto* a = new CompileArgs;  // lives as long as the process: CLI11 keeps references
@@ -51,7 +76,7 @@ void add_compile(CLI::App& app) {
   c->add_option("--report", a->report, "write memory, passes and kernels as JSON to this file");
 
   c->add_option("--batch", a->batch, "samples a step: binds the first axis of the inputs")
-      ->check(CLI::PositiveNumber)
+      ->check(whole(1, INT64_MAX))
       ->group("Shapes");
   c->add_option("--dim", a->dims, "NAME=N binds another symbolic dimension; repeatable")->group("Shapes");
 
@@ -72,15 +97,19 @@ void add_compile(CLI::App& app) {
                 "default: unbiased for files that PyTorch wrote")
       ->check(CLI::IsMember({"unbiased", "population"}))
       ->group("Training");
-  c->add_option("--seed", a->seed, "seed of shuffling; the trainer's --seed overrides it")->group("Training");
+  c->add_option("--seed", a->seed, "seed of shuffling; the trainer's --seed overrides it")->check(whole(0, UINT64_MAX))
+      ->group("Training");
 
   c->add_option("--input-scale", p.input_scale, "the input is u8; multiply it by this")
+      ->check(number())
       ->group("Input preprocessing");
   c->add_option("--input-mean", p.input_mean, "then subtract: a number, or one a channel separated by commas")
       ->delimiter(',')
+      ->check(number())
       ->group("Input preprocessing");
   c->add_option("--input-std", p.input_std, "then divide by: likewise")
       ->delimiter(',')
+      ->check(number())
       ->group("Input preprocessing");
 
   c->add_option("--target", a->target,

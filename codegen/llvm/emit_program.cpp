@@ -16,7 +16,6 @@ namespace {
 
 using llvm::Constant;
 
-bool is_label(const Value* input) { return input->name == "labels" || input->name.starts_with("labels."); }
 
 class Tables {
  public:
@@ -26,7 +25,7 @@ class Tables {
   void emit(const EntryPoints& entries) {
     const std::vector<Constant*> tensors = tensor_rows(), inputs = input_rows(), hypers = hyper_rows();
     const Graph& train = *p_.train;
-    const int64_t batch = train.inputs().empty() ? 1 : train.inputs()[0]->type.dim(0);
+    const int64_t batch = batch_of(train);
     POCK_CHECK(!train.outputs().empty(), "graph {} has no loss", train.name);
     int64_t predictions = 0, predictions_count = 0, sample_loss = -1;
     bool accuracy = false;
@@ -35,7 +34,7 @@ class Tables {
       predictions_count = p_.infer->outputs()[0]->type.elements() / batch;
       if (p_.infer->outputs().size() > 1) sample_loss = in_arena(*p_.infer, p_.infer->outputs()[1]);
       for (const Value* v : train.inputs())
-        accuracy |= is_label(v) && !is_float(v->type.dtype) && v->type.rank() == 1;
+        accuracy |= is_judged(v);
     }
     auto* weights = new llvm::GlobalVariable(module_, b_.getInt8Ty(), true,
                                              llvm::GlobalValue::ExternalLinkage, nullptr, kWeightsSymbol);
@@ -108,23 +107,26 @@ class Tables {
     return global(llvm::ConstantArray::get(llvm::ArrayType::get(rows[0]->getType(), rows.size()), rows));
   }
 
+  // The runtime fills every input sample by sample.
+  int64_t batch_of(const Graph& g) {
+    if (g.inputs().empty()) return 1;
+    for (const Value* v : g.inputs())
+      if (v->type.rank() == 0) throw Error(v->loc(), "is {}: it has no axis for the samples", to_string(v->type));
+    const Value* first = g.inputs()[0];
+    const int64_t batch = first->type.dim(0);
+    for (const Value* v : g.inputs())
+      if (v->type.dim(0) != batch)
+        throw Error(v->loc(), "is {} and holds {} samples", to_string(v->type), v->type.dim(0))
+            .note(first->loc(), "is {} and holds {}", to_string(first->type), batch);
+    if (batch > INT32_MAX) throw Error(first->loc(), "a step may have at most {} samples, not {}", INT32_MAX, batch);
+    return batch;
+  }
+
   int64_t in_arena(const Graph& g, const Value* v) {
     const Place place = place_of(p_, g, v);
     POCK_CHECK(place.base == Base::arena, "%{} of graph {} is read by the runtime but not in the arena",
                v->id, g.name);
     return place.offset;
-  }
-
-  // The runtime compares predictions with class labels after infer(), so nothing may take the labels' place.
-  void check_kept(const Plan& plan, const Value* input) {
-    auto own = std::find_if(plan.blocks.begin(), plan.blocks.end(),
-                            [&](const Block& b) { return b.value == input; });
-    POCK_CHECK(own != plan.blocks.end(), "input {} has no block", input->name);
-    for (const Block& b : plan.blocks) {
-      const bool overlaps = b.offset < own->offset + own->bytes && own->offset < b.offset + b.bytes;
-      POCK_CHECK(&b == &*own || !overlaps || b.last < own->first,
-                 "%{} is overwritten before its prediction is judged", input->name);
-    }
   }
 
   std::vector<Constant*> tensor_rows() {
@@ -158,7 +160,6 @@ class Tables {
         for (const Value* same : p_.infer->inputs()) {
           if (same->name != v->name) continue;
           infer_offset = in_arena(*p_.infer, same);
-          if (label && !is_float(v->type.dtype)) check_kept(p_.infer_plan, same);
         }
         const Value* scores = p_.infer->outputs()[0];
         if (label && !is_float(v->type.dtype) && scores->type.rank() > 0) classes = scores->type.dim(-1);

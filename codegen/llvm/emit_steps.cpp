@@ -160,7 +160,7 @@ class StepEmitter {
     const std::vector<pock::Value*>& wanted = p_.train->scalars();
     for (size_t i = 0; i < wanted.size(); ++i) {
       auto formula = std::find_if(formulas.formulas.begin(), formulas.formulas.end(),
-                                  [&](const auto& f) { return f.first == wanted[i]->name; });
+                                  [&](const auto& f) { return f.first == wanted[i]->slot; });
       POCK_CHECK(formula != formulas.formulas.end(), "{} has no formula for {}", p_.options.optimizer.name,
                  wanted[i]->name);
       Value* v = b_.CreateFPTrunc(formula_value(formula->second), b_.getFloatTy());

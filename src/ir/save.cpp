@@ -1,11 +1,14 @@
 // A graph in files: the text, and its data as safetensors: 8 bytes of header length, the header in JSON, the
 // bytes.
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "elements.h"
 #include "pock/ir/text.h"
+#include "pock/support/new_file.h"
 
 namespace pock {
 namespace {
@@ -52,24 +55,17 @@ std::string key_of(const Value* v, const Names& names) {
   return v->name.empty() ? names(v).substr(1) : v->name;
 }
 
-void write_file(const std::string& path, const std::string& head, const std::vector<Data>& parts) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(head.data(), static_cast<std::streamsize>(head.size()));
-  for (const Data& part : parts)
-    out.write(reinterpret_cast<const char*>(part->data()), static_cast<std::streamsize>(part->size()));
-  out.close();
-  if (!out) throw error("cannot write {}", path);
-}
-
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw error("cannot open {}", path);
+  if (!in) throw error("cannot open '{}': {}", path, std::strerror(errno));
+  if (std::filesystem::is_directory(path)) throw error("cannot read '{}': it is a folder", path);
   std::string bytes(std::istreambuf_iterator<char>(in), {});
-  if (in.bad()) throw error("cannot read {}", path);
+  if (in.bad()) throw error("cannot read '{}'", path);
   return bytes;
 }
 
-void save_data(const Graph& g, const std::string& path) {
+// The side file, written but not yet in its place; null where there is no data.
+std::unique_ptr<NewFile> save_data(const Graph& g, const std::string& path) {
   Names names(g);
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   std::vector<Data> parts;
@@ -85,15 +81,15 @@ void save_data(const Graph& g, const std::string& path) {
     parts.push_back(v->data ? v->data : std::make_shared<const std::vector<std::byte>>(bytes));
     offset += bytes;
   }
-  if (!any) {
-    std::filesystem::remove(path);
-    return;
-  }
+  if (!any) return nullptr;
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   std::string head(8, '\0');
   for (int i = 0; i < 8; ++i) head[i] = static_cast<char>(text.size() >> (8 * i));
-  write_file(path, head + text, parts);
+  head += text;
+  std::vector<std::string_view> all = {head};
+  for (const Data& part : parts) all.emplace_back(reinterpret_cast<const char*>(part->data()), part->size());
+  return std::make_unique<NewFile>(path, all);
 }
 
 void load_data(Graph& g, const std::string& path) {
@@ -138,8 +134,14 @@ void load_data(Graph& g, const std::string& path) {
 }  // namespace
 
 void save_graph(const Graph& g, const std::string& path) {
-  save_data(g, side_file(path));
-  write_file(path, print(g), {});
+  if (path == "-") return NewFile(path, print(g)).commit();
+  std::string side = side_file(path);
+  auto data = save_data(g, side);
+  NewFile text(path, print(g));
+  std::error_code code;
+  if (data) data->commit();
+  else if (std::filesystem::remove(side, code); code) throw error("cannot remove '{}': {}", side, code.message());
+  text.commit();
 }
 
 std::unique_ptr<Graph> load_graph(const std::string& path) {

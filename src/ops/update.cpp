@@ -15,7 +15,7 @@ const OpDef kUpdate{
     .inputs = 2,
     .results = 0,
     .infer = [](const InferArgs& a) -> Types {
-      POCK_CHECK(a.in(0) == a.in(1), "update of {} by {}", to_string(a.in(0)), to_string(a.in(1)));
+      need_type(a, 1, a.in(0), "the new value");
       return {};
     },
     .gradient = Gradient::none("it ends a step"),

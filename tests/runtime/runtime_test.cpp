@@ -91,6 +91,50 @@ std::vector<json> lines(const std::string& text) {
   return out;
 }
 
+TEST_F(Trainer, ReplacesOnlyCheckpoints) {
+  fs::create_directory(dir_ / "folder");
+  write_file(dir_ / "tiny", "mine");
+  for (const char* path : {"x.npy", "tiny", "folder", "/dev/full"}) {
+    std::string before = fs::is_regular_file(dir_ / path) ? read_file(dir_ / path) : "";
+    Ran r = train({"--steps", "1", "--checkpoint", path});
+    EXPECT_EQ(r.status, 1) << path << r.err;
+    EXPECT_NE(r.err.find("cannot be written"), std::string::npos) << r.err;
+    if (!before.empty()) {
+      EXPECT_EQ(read_file(dir_ / path), before);
+    }
+    EXPECT_FALSE(fs::exists((dir_ / path) + ".prev"));
+    EXPECT_FALSE(fs::exists((dir_ / path) + ".tmp"));
+  }
+  EXPECT_TRUE(fs::is_directory(dir_ / "folder"));
+  // An empty file holds nothing to lose, and a checkpoint is there to be replaced.
+  write_file(dir_ / "c", "");
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(train({"--steps", "1", "--checkpoint", "c"}).status, 0);
+}
+
+// However two trainers meet, FILE and FILE.prev are whole checkpoints at any moment.
+TEST_F(Trainer, TwoMaySaveToOneFile) {
+  ASSERT_EQ(train({"--steps", "1", "--checkpoint", "c"}).status, 0);
+  std::vector<pid_t> children;
+  for (int i = 0; i < 3; ++i)
+    children.push_back(start({"train", "--data", "x.npy", "--labels", "y.npy", "--epochs", "40", "--checkpoint", "c",
+                              "--checkpoint-every", "1"}));
+  int state = 0;
+  for (pid_t child : children) {
+    while (waitpid(child, &state, WNOHANG) == 0) {
+      for (const char* name : {"c", "c.prev"}) {
+        std::string bytes = read_file(dir_ / name);
+        if (bytes.empty()) continue;  // between two names
+        write_file(dir_ / "seen", bytes);
+        Ran r = train({"--steps", "1", "--resume", "seen"});
+        EXPECT_EQ(r.status, 0) << r.err;
+      }
+    }
+    EXPECT_EQ(state, 0);
+  }
+  EXPECT_EQ(train({"--epochs", "40", "--resume", "c"}).status, 0);
+  EXPECT_FALSE(fs::exists(dir_ / "c.tmp"));
+}
+
 TEST(Bitcode, IsEmbedded) {
   EXPECT_EQ(pock::runtime_bitcode("x86_64-linux").substr(0, 2), "BC");
   EXPECT_EQ(pock::runtime_bitcode("aarch64-linux").substr(0, 2), "BC");

@@ -70,7 +70,7 @@ struct Value {
   int index = 0;             // result: which of the node's results
   Data data;                 // param, statistic, constant: initial elements; null: zeros
   bool trained = false;      // param
-  std::string slot;          // optimizer: "exp_avg"
+  std::string slot;          // optimizer: "exp_avg"; scalar: its formula
   Value* owner = nullptr;    // optimizer: the parameter it belongs to
   Loc origin;                // not for results: those have their node's
   std::vector<Node*> users;  // in no order; a node that reads it twice is there twice

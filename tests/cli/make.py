@@ -1,0 +1,35 @@
+#!/usr/bin/python3
+"""Writes the small models of cli_test: names that pock uses itself, and inputs that do not hold samples."""
+import pathlib
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+HERE = pathlib.Path(__file__).parent
+ROWS = np.random.default_rng(0)
+
+
+def weight(name, *dims):
+    return numpy_helper.from_array((ROWS.normal(size=dims) * 0.3).astype(np.float32), name)
+
+
+def save(name, nodes, inputs, output, weights):
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph([helper.make_node(op, ins, [out]) for op, ins, out in nodes], name,
+                              [value(n, TensorProto.FLOAT, d) for n, d in inputs],
+                              [value(output, TensorProto.FLOAT, ["N", 3])], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    onnx.save(model, HERE / f"{name}.onnx")
+
+
+X = ("x", ["N", 5])
+save("optimizer_names", [("MatMul", ["x", "lr"], "a"), ("Add", ["a", "lr.momentum_buffer"], "b"), ("Mul", ["b", "step"], "loss")],
+     [X], "loss", [weight("lr", 5, 3), weight("lr.momentum_buffer", 3), weight("step", 3)])
+save("labels_parameter", [("MatMul", ["x", "labels"], "y")], [X], "y", [weight("labels", 5, 3)])
+save("labels_input", [("MatMul", ["x", "w"], "a"), ("Sub", ["a", "labels"], "y")], [X, ("labels", ["N", 3])], "y",
+     [weight("w", 5, 3)])
+save("scalar_input", [("MatMul", ["x", "w"], "a"), ("Mul", ["a", "s"], "y")], [("s", []), X], "y", [weight("w", 5, 3)])
+save("unbatched_input", [("MatMul", ["x", "w"], "a"), ("Mul", ["a", "s"], "y")], [X, ("s", [1, 3])], "y",
+     [weight("w", 5, 3)])
