@@ -37,6 +37,43 @@ void clip(Call& c, const char*) {
   c.out(0, bounded ? c.value("clip", {c.in(0)}, {{"low", low}, {"high", high}}) : c.in(0));
 }
 
+// ---- Activations with attributes
+
+void leaky_relu(Call& c, const char*) {
+  c.out(0, c.value("leaky_relu", {c.in(0)}, {{"alpha", double{c.number("alpha", 0.01f)}}}));
+}
+
+void prelu(Call& c, const char*) {
+  Value* x = c.in(0);
+  c.out(0, c.value("prelu", {x, c.in(1)}));
+}
+
+void elu(Call& c, const char*) {
+  c.out(0, c.value("elu", {c.in(0)}, {{"alpha", double{c.number("alpha", 1)}}}));
+}
+
+void celu(Call& c, const char*) {
+  float alpha = c.number("alpha", 1);
+  if (alpha == 0) throw c.fail("attribute 'alpha' is 0");
+  c.out(0, c.value("celu", {c.in(0)}, {{"alpha", double{alpha}}}));
+}
+
+void selu(Call& c, const char*) {
+  double alpha = c.number("alpha", 1.67326319217681884765625f), gamma = c.number("gamma", 1.05070102214813232421875f);
+  c.out(0, c.value("selu", {c.in(0)}, {{"alpha", alpha}, {"gamma", gamma}}));
+}
+
+void hard_sigmoid(Call& c, const char*) {
+  double alpha = c.number("alpha", 0.2f), beta = c.number("beta", 0.5f);
+  c.out(0, c.value("hard_sigmoid", {c.in(0)}, {{"alpha", alpha}, {"beta", beta}}));
+}
+
+void gelu(Call& c, const char*) {
+  std::string how = c.string("approximate", "none");
+  if (how != "none" && how != "tanh") throw c.fail("attribute 'approximate' is '{}'; there are none and tanh", how);
+  c.out(0, c.value(how == "tanh" ? "gelu_tanh" : "gelu", {c.in(0)}));
+}
+
 // ---- Products
 
 void matmul(Call& c, const char*) {
@@ -184,12 +221,29 @@ void average_pool(Call& c, const char*) {
   c.out(0, without_height(c, w, y));
 }
 
-void global_pool(Call& c, const char* op) {
+Value* with_spatial_axes(Call& c) {
   Value* x = c.in(0);
   if (x->type.rank() < 3) throw c.fail("there is no spatial axis in {}", to_string(x->type));
+  return x;
+}
+
+void global_average_pool(Call& c, const char*) {
+  Value* x = with_spatial_axes(c);
   std::vector<int64_t> axes(x->type.rank() - 2);
   std::iota(axes.begin(), axes.end(), 2);
-  c.out(0, c.value(op, {x}, {{"axes", axes}, {"keep", int64_t{1}}}));
+  c.out(0, c.value("reduce_mean", {x}, {{"axes", axes}, {"keep", int64_t{1}}}));
+}
+
+// A pooling and not a reduction: at ties the gradient goes to the first maximum.
+void global_max_pool(Call& c, const char*) {
+  Value* x = with_spatial_axes(c);
+  Dims d = x->type.dims, rows{d[0], d[1], 1, 1};
+  for (size_t i = 2; i < d.size(); ++i) {
+    rows[3] *= d[i];
+    d[i] = 1;
+  }
+  Value* y = c.value("max_pool", {c.reshape(x, rows)}, {{"kernel", Dims{1, rows[3]}}});
+  c.out(0, c.reshape(y, d));
 }
 
 // ---- Normalisation, softmax, reductions
@@ -534,6 +588,7 @@ const std::vector<OpRow>& table() {
       {"AveragePool", {7, 10, 11, 19, 22}, average_pool},
       {"BatchNormalization", {7, 9, 14, 15}, batch_norm},
       {"Cast", {6, 9, 13, 19, 21, 23}, cast},
+      {"Celu", {12}, celu},
       {"Clip", {6, 11, 12, 13}, clip},
       {"Concat", {4, 11, 13}, concat},
       {"Constant", {1, 9, 11, 12, 13, 19, 21, 23}, constant},
@@ -541,31 +596,41 @@ const std::vector<OpRow>& table() {
       {"Conv", {1, 11, 22}, conv},
       {"Div", {7, 13, 14}, arithmetic, "div"},
       {"Dropout", {7, 10, 12, 13, 22}, dropout},
+      {"Elu", {6, 22}, elu},
+      {"Erf", {9, 13}, unary, "erf"},
       {"Exp", {6, 13}, unary, "exp"},
       {"Flatten", {1, 9, 11, 13, 21, 23}, flatten},
       {"Gather", {1, 11, 13}, gather},
+      {"Gelu", {20}, gelu},
       {"Gemm", {7, 9, 11, 13}, gemm},
-      {"GlobalAveragePool", {1, 22}, global_pool, "reduce_mean"},
-      {"GlobalMaxPool", {1, 22}, global_pool, "reduce_max"},
+      {"GlobalAveragePool", {1, 22}, global_average_pool},
+      {"GlobalMaxPool", {1, 22}, global_max_pool},
+      {"HardSigmoid", {6, 22}, hard_sigmoid},
+      {"HardSwish", {14, 22}, unary, "hard_swish"},
       {"Identity", {1, 13, 14, 16, 19, 21, 23}, identity},
+      {"LeakyRelu", {6, 16}, leaky_relu},
       {"Log", {6, 13}, unary, "log"},
       {"LogSoftmax", {1, 11, 13}, softmax, "log_softmax"},
       {"MatMul", {1, 9, 13}, matmul},
       {"Max", {6, 8, 12, 13}, chain, "maximum"},
       {"MaxPool", {1, 8, 10, 11, 12, 22}, max_pool},
       {"Min", {6, 8, 12, 13}, chain, "minimum"},
+      {"Mish", {18, 22}, unary, "mish"},
       {"Mul", {7, 13, 14}, arithmetic, "mul"},
       {"Neg", {6, 13}, unary, "neg"},
       {"Pad", {2, 11, 13, 18, 19, 21, 23}, pad},
+      {"PRelu", {7, 9, 16}, prelu},
       {"ReduceMax", {1, 11, 12, 13, 18, 20}, reduce_from_18, "reduce_max"},
       {"ReduceMean", {1, 11, 13, 18}, reduce_from_18, "reduce_mean"},
       {"ReduceSum", {1, 11, 13}, reduce_from_13, "reduce_sum"},
       {"Relu", {6, 13, 14}, unary, "relu"},
       {"Reshape", {5, 13, 14, 19, 21, 23}, reshape},
+      {"Selu", {6, 22}, selu},
       {"Shape", {1, 13, 15, 19, 21, 23}, shape},
       {"Sigmoid", {6, 13}, unary, "sigmoid"},
       {"Slice", {1, 10, 11, 13}, slice},
       {"Softmax", {1, 11, 13}, softmax, "softmax"},
+      {"Softplus", {1, 22}, unary, "softplus"},
       {"Softsign", {1, 22}, unary, "softsign"},
       {"Sqrt", {6, 13}, unary, "sqrt"},
       {"Squeeze", {1, 11, 13, 21, 23}, squeeze},

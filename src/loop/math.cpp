@@ -4,8 +4,8 @@
 // Greatest errors over all floats, in units of the last place of the exact result (tests/loop/math.cpp
 // measures them):
 //   exp 1.1   log 1   tanh 1.5   erf 1.6
-// A denormal operand counts as 0 and a result below the smallest normal is 0; NaN gives NaN; the sign of a
-// zero result is not kept. The polynomials are near-minimax fits on the intervals given beside them. No
+// A denormal operand counts as 0 and a result below the smallest normal is 0; NaN gives NaN;
+// tanh and erf of -0 are -0. The polynomials are near-minimax fits on the intervals given beside them. No
 // table, no branch: both sides of a select are computed.
 #include <initializer_list>
 #include <limits>
@@ -80,7 +80,8 @@ Expr tanh_f32(const Expr& x) {
   Expr size = abs(x), square = x * x;
   // (tanh(x) - x) / x^3 in x^2, x up to 0.625
   Expr p = polynomial(square, {-0.00609671418, 0.0209971797, -0.0538509078, 0.133327693, -0.333333284});
-  Expr small = fma(square * p, x, x);
+  // Adding +0 keeps the factor from being -0 at 0, which would make tanh(-0) +0.
+  Expr small = fma(fma(square, p, lit(0)), x, x);
   Expr large = lit(1) - lit(2) / (exp_f32(size + size) + lit(1));
   return select(size < lit(0.625), small, with_sign_of(x, large));
 }

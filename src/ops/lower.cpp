@@ -83,4 +83,22 @@ loop::Kernel lower_node(const Node& n) {
   return args.take();
 }
 
+int expand_nodes(Graph& g, bool (*wanted)(const OpDef&)) {
+  int count = 0;
+  for (bool again = true; again;) {
+    again = false;
+    for (Node* n : g.nodes()) {
+      const auto* rule = std::get_if<Expand>(&n->op->lower);
+      if (!rule || !wanted(*n->op)) continue;
+      Builder b(g, n->loc, n);
+      std::vector<Value*> by = rule->rule(b, *n);
+      for (size_t i = 0; i < by.size(); ++i) g.replace_uses(n->out(static_cast<int>(i)), by[i]);
+      g.erase(n);
+      ++count;
+      again = true;
+    }
+  }
+  return count;
+}
+
 }  // namespace pock

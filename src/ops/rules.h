@@ -9,6 +9,7 @@ using OpList = std::vector<const OpDef*>;
 
 // One list a family; registry.cpp joins them.
 OpList pointwise_ops();
+OpList activation_ops();
 OpList reduce_ops();
 OpList norm_ops();
 OpList contraction_ops();
@@ -30,6 +31,9 @@ inline AttrDef ints_attr(const char* name, std::vector<int64_t> standard) {
 
 // Reason of the operators that only stand in gradients.
 inline constexpr const char* kFirstOrderOnly = "it is itself part of a gradient, and pock derives only once";
+
+// Of Expand operators whose gradient is that of their parts.
+inline constexpr const char* kExpandedFirst = "it becomes other operators, which have one, before gradients are made";
 
 // Throws a.fail unless input `i` (all inputs) has this element type.
 void need_dtype(const InferArgs& a, int i, DType dtype);

@@ -1,11 +1,13 @@
 // Spellings of operators, tensors and shapes that the files of tests/import do not have.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "model.h"
 #include "onnx/ops.h"
+#include "pock/ops/op.h"
 
 namespace pock {
 namespace {
@@ -72,6 +74,22 @@ TEST(Pool, OneSpatialAxis) {
   EXPECT_EQ(run(*m.import(), ramp(6)), (Numbers{2, 5}));
   m.output("unread");
   expect_has(m.problem(), "output 1 ('unread') is not supported");
+}
+
+// At ties a pooling gives its gradient to the first maximum, a reduction shares it out.
+TEST(Pool, GlobalMaximumIsAPooling) {
+  for (const Dims& x : {Dims{1, 2, 3}, Dims{1, 2, 3, 1}, Dims{1, 2, 1, 3, 1}}) {
+    Model m;
+    m.input("x", x).node("GlobalMaxPool", {"x"}, {"y"}).output("y");
+    std::unique_ptr<Graph> g = m.import();
+    EXPECT_EQ(run(*g, {1, 4, 4, -3, -5, -7}), (Numbers{4, -3}));
+    Dims y(x.size(), 1);
+    y[1] = 2;
+    EXPECT_EQ(g->outputs()[0]->type.dims, y);
+    auto nodes = g->nodes();
+    EXPECT_TRUE(std::any_of(nodes.begin(), nodes.end(),
+                            [](const Node* n) { return n->op->name.text == std::string("max_pool"); }));
+  }
 }
 
 TEST(Pool, AverageCountsPaddingOnRequest) {

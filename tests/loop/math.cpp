@@ -94,6 +94,8 @@ TEST(LoopMath, SpecialValues) {
     y = run(f, {0, -0.0f, kInf, -kInf, 20, -20, denormal, nan});
     EXPECT_EQ(std::vector<float>(y.begin(), y.begin() + 7), (std::vector<float>{0, 0, 1, -1, 1, -1, 0}));
     EXPECT_TRUE(std::isnan(y[7]));
+    y = run(f, {0, -0.0f, denormal, -denormal});
+    for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::signbit(y[i]), i % 2 == 1) << i;
   }
 }
 

@@ -2,16 +2,15 @@
 // stopping and resuming; and the interpreter, which reads the same graphs.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "pock/codegen/compile.h"
 #include "pock/frontends/import.h"
-#include "pock/loop/build.h"
 #include "pock/ops/evaluate.h"
 #include "pock/passes/pass.h"
 #include "train/net.h"
+#include "train/scalars.h"
 
 namespace pock::test {
 namespace {
@@ -31,25 +30,6 @@ void expect_same(const Trained& a, const Trained& b) {
   ASSERT_EQ(a.checkpoint.tensors.size(), b.checkpoint.tensors.size());
   for (const auto& [name, array] : a.checkpoint.tensors)
     EXPECT_TRUE(array.bytes == b.checkpoint.tensors.at(name).bytes) << name << " differs";
-}
-
-// The scalars of a step, computed in double as the emitted program does.
-void set_scalars(const Graph& g, const ScalarFormulas& formulas, int step, Memory* memory) {
-  size_t count = formulas.hypers.size();
-  std::vector<double> hypers = formulas.values;
-  for (size_t i = 0; i < count; ++i) hypers.push_back(std::pow(formulas.values[i], step));
-  hypers.push_back(step);
-  for (const auto& [name, formula] : formulas.formulas) {
-    loop::KernelBuilder k("scalar");
-    k.arg("hypers", formulas.buffer->type, loop::Space::in);
-    loop::BufferRef out = k.arg("out", {DType::f64, {}}, loop::Space::out);
-    k.store(out, {}, formula);
-    double value = 0;
-    loop::Kernel kernel = k.take();
-    kernel.args[0] = formulas.buffer;
-    loop::interpret(kernel, {hypers.data(), &value});
-    if (const Value* v = g.find(name)) memory->set(v, std::vector<double>{value});
-  }
 }
 
 class Bits : public testing::TestWithParam<std::string> {};

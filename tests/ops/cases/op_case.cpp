@@ -149,13 +149,7 @@ std::vector<CaseKernel> all_case_kernels() {
     const OpDef& op = get_op(from.op);
     if (op.has_effect()) continue;
     CaseGraph c = case_graph(from, op.gradient.rule != nullptr);
-    for (Node* n : c.graph->nodes())
-      if (auto* expand = std::get_if<Expand>(&n->op->lower)) {
-        Builder b(*c.graph, n->loc, n);
-        std::vector<Value*> by = expand->rule(b, *n);
-        for (size_t i = 0; i < by.size(); ++i) c.graph->replace_uses(n->out(static_cast<int>(i)), by[i]);
-        c.graph->erase(n);
-      }
+    expand_nodes(*c.graph);
     Memory m = initial_memory(*c.graph);
     std::vector<Numbers> data = from.data();
     for (size_t i = 0; i < c.inputs.size(); ++i) m.set(c.inputs[i], data[i]);

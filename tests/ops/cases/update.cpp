@@ -7,7 +7,7 @@ namespace {
 
 In scalar(double v) { return in({}).is({v}); }
 
-// Two steps of torch.optim.* by hand are in tests/passes; here one step from given state.
+// One step from given state; tests/train/optimizer_test.cpp takes several, with the scalars of each.
 std::vector<Numbers> momentum(const Node& n, const std::vector<Numbers>& in) {
   Numbers w, m;
   for (size_t i = 0; i < in[0].size(); ++i) {

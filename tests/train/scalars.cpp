@@ -1,0 +1,27 @@
+#include "train/scalars.h"
+
+#include <cmath>
+
+#include "pock/loop/build.h"
+
+namespace pock::test {
+
+void set_scalars(const Graph& g, const ScalarFormulas& formulas, int step, Memory* memory) {
+  size_t count = formulas.hypers.size();
+  std::vector<double> hypers = formulas.values;
+  for (size_t i = 0; i < count; ++i) hypers.push_back(std::pow(formulas.values[i], step));
+  hypers.push_back(step);
+  for (const auto& [name, formula] : formulas.formulas) {
+    loop::KernelBuilder k("scalar");
+    k.arg("hypers", formulas.buffer->type, loop::Space::in);
+    loop::BufferRef out = k.arg("out", {DType::f64, {}}, loop::Space::out);
+    k.store(out, {}, formula);
+    double value = 0;
+    loop::Kernel kernel = k.take();
+    kernel.args[0] = formulas.buffer;
+    loop::interpret(kernel, {hypers.data(), &value});
+    if (const Value* v = g.find(name)) memory->set(v, std::vector<double>{value});
+  }
+}
+
+}  // namespace pock::test
