@@ -33,7 +33,8 @@ struct Step {
     std::normal_distribution<double> normal(0.5);
     for (const Value* v : g->inputs()) {
       Numbers data(v->type.elements());
-      for (size_t i = 0; i < data.size(); ++i) data[i] = v->name == "labels" ? static_cast<double>(i % 7) : normal(random);
+      for (size_t i = 0; i < data.size(); ++i)
+        data[i] = v->name == "labels" ? static_cast<double>(i % 7) : normal(random);
       memory.set(v, data);
     }
     set_scalars(*g, scalar_formulas(options.optimizer), 1, &memory);

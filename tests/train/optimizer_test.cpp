@@ -19,7 +19,8 @@ struct Reference {
   double key(const char* name) const { return choice.hyper(name); }
 
   void step(const Numbers& gradient, int t) {
-    for (size_t i = 0; i < w.size(); ++i) choice.name == "sgd" ? sgd(i, gradient[i], t) : adam(i, gradient[i], t);
+    for (size_t i = 0; i < w.size(); ++i)
+      choice.name == "sgd" ? sgd(i, gradient[i], t) : adam(i, gradient[i], t);
   }
 
  private:
@@ -69,17 +70,21 @@ TEST_P(Optimizer, FollowsItsFormula) {
     reference.step(dw, t);
     Numbers got = memory.read(w);
     for (size_t i = 0; i < got.size(); ++i)
-      EXPECT_NEAR(got[i], reference.w[i], 1e-12 * (1 + std::abs(reference.w[i]))) << "step " << t << ", element " << i;
+      EXPECT_NEAR(got[i], reference.w[i], 1e-12 * (1 + std::abs(reference.w[i])))
+          << "step " << t << ", element " << i;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Optimizer,
-    testing::Values("sgd:lr=0.1", "sgd:lr=0.1,weight_decay=0.3", "sgd:lr=0.1,momentum=0.9",
-                    "sgd:lr=0.1,momentum=0.9,dampening=0.4,weight_decay=0.3", "sgd:lr=0.1,momentum=0.9,nesterov=1",
-                    "sgd:lr=0.1,momentum=0.8,nesterov=1,weight_decay=0.3", "adam", "adam:lr=0.1,weight_decay=0.3",
-                    "adam:lr=0.1,beta1=0.5,beta2=0.75,eps=0.1", "adam:beta1=0,beta2=0", "adamw",
-                    "adamw:lr=0.1,weight_decay=0.3", "adamw:lr=0.1,beta1=0.5,beta2=0.75,eps=0.1,weight_decay=0"));
+INSTANTIATE_TEST_SUITE_P(All, Optimizer,
+                         testing::Values("sgd:lr=0.1", "sgd:lr=0.1,weight_decay=0.3",
+                                         "sgd:lr=0.1,momentum=0.9",
+                                         "sgd:lr=0.1,momentum=0.9,dampening=0.4,weight_decay=0.3",
+                                         "sgd:lr=0.1,momentum=0.9,nesterov=1",
+                                         "sgd:lr=0.1,momentum=0.8,nesterov=1,weight_decay=0.3", "adam",
+                                         "adam:lr=0.1,weight_decay=0.3",
+                                         "adam:lr=0.1,beta1=0.5,beta2=0.75,eps=0.1", "adam:beta1=0,beta2=0",
+                                         "adamw", "adamw:lr=0.1,weight_decay=0.3",
+                                         "adamw:lr=0.1,beta1=0.5,beta2=0.75,eps=0.1,weight_decay=0"));
 
 }  // namespace
 }  // namespace pock::test
