@@ -108,10 +108,36 @@ static bool with_suffix(char path[4096], const char* base, const char* suffix) {
   return text.length <= text.capacity;
 }
 
+// A gradient may overflow where the loss did not: then there is nothing worth saving. Null if all is finite.
+static const struct pock_tensor* not_finite(const struct pock_program* program,
+                                            const struct pock_buffers* memory) {
+  for (uint32_t i = 0; i < program->tensor_count; ++i) {
+    const struct pock_tensor* t = &program->tensors[i];
+    const char* bytes = pock_saved_tensor(t, memory);
+    if (!bytes || t->dtype != POCK_F32) continue;
+    for (uint64_t k = 0; k < t->bytes; k += 4) {
+      uint32_t bits;
+      __builtin_memcpy(&bits, bytes + k, 4);
+      if ((bits >> 23 & 0xFF) == 0xFF) return t;
+    }
+  }
+  return NULL;
+}
+
 bool pock_save_checkpoint(const struct pock_program* program, const struct pock_buffers* memory,
                           const struct pock_progress* progress, const char* path, bool keep_previous,
                           struct pock_text* why) {
   char fresh[4096], previous[4096];
+  const struct pock_tensor* spoilt = not_finite(program, memory);
+  if (spoilt) {
+    pock_format(
+        why,
+        "after step %llu %s%s'%s' is not finite: not saved, and a checkpoint already written stays as "
+        "it is. Try a smaller --lr, or look at the data",
+        (unsigned long long)progress->step, spoilt->slot ? spoilt->slot : "", spoilt->slot ? " of " : "",
+        spoilt->name);
+    return false;
+  }
   int64_t error = with_suffix(fresh, path, ".tmp") && with_suffix(previous, path, ".prev") ? 0 : -36, fd = -1;
   if (!error) {
     fd = pock_create_file(fresh);

@@ -55,19 +55,45 @@ void fold_gather(Call& c) {
   c.out(0, std::move(y));
 }
 
-void fold_slice(Call& c, int64_t start, int64_t end, int64_t step) {
-  const Tensor& from = c.constant(0);
-  int64_t n = from.dims[0];
+void fold_slice(Call& c, int64_t axis, int64_t start, int64_t end, int64_t step) {
+  Tensor t = c.constant(0);
+  int64_t n = t.dims[axis];
   if (step == 0 || step == std::numeric_limits<int64_t>::min())
     throw c.fail("a slice with a step of {}", step);
   int64_t least = step > 0 ? 0 : -1, most = step > 0 ? n : n - 1;
   start = std::clamp(start < 0 ? start + n : start, least, most);
   end = std::clamp(end < 0 ? end + n : end, least, most);
-  std::vector<int64_t> picked;
   int64_t count = step > 0 ? (end > start ? (end - start - 1) / step + 1 : 0)
                            : (start > end ? (start - end - 1) / -step + 1 : 0);
-  for (int64_t i = 0; i < count; ++i) picked.push_back(from.ints[start + i * step]);
-  c.out(0, integers(std::move(picked)));
+  int64_t inner = 1;  // elements that neighbours along the axis are apart
+  for (size_t i = axis + 1; i < t.dims.size(); ++i) inner *= t.dims[i];
+  std::vector<int64_t> picked;
+  for (int64_t block = 0; block < std::ssize(t.ints); block += n * inner)
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t k = 0; k < inner; ++k) picked.push_back(t.ints[block + (start + i * step) * inner + k]);
+  t.ints = std::move(picked);
+  t.dims[axis] = count;
+  c.out(0, std::move(t));
+}
+
+void fold_transpose(Call& c, const std::vector<int64_t>& permutation) {
+  Tensor t = c.constant(0);
+  const Dims from = t.dims;
+  std::vector<int64_t> stride(from.size(), 1), index(from.size(), 0);
+  for (size_t axis = from.size(); axis-- > 1;) stride[axis - 1] = stride[axis] * from[axis];
+  for (size_t axis = 0; axis < from.size(); ++axis) t.dims[axis] = from[permutation[axis]];
+  std::vector<int64_t> ints;
+  for (size_t i = 0; i < t.ints.size(); ++i) {
+    int64_t at = 0;
+    for (size_t axis = 0; axis < index.size(); ++axis) at += index[axis] * stride[permutation[axis]];
+    ints.push_back(t.ints[at]);
+    for (size_t axis = index.size(); axis-- > 0;) {
+      if (++index[axis] < t.dims[axis]) break;
+      index[axis] = 0;
+    }
+  }
+  t.ints = std::move(ints);
+  c.out(0, std::move(t));
 }
 
 void fold_cast(Call& c, int type) {

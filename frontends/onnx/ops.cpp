@@ -398,15 +398,16 @@ void unsqueeze(Call& c, const char*) {
 }
 
 void transpose(Call& c, const char*) {
-  Value* x = c.any(0);
-  std::vector<int64_t> reversed(x->type.rank());
+  const int64_t rank = std::ssize(c.shape(0));
+  std::vector<int64_t> reversed(rank);
   std::iota(reversed.rbegin(), reversed.rend(), 0);
   std::vector<int64_t> permutation = c.integers("perm", reversed);
-  if (c.axes(permutation, x->type.rank()).size() != reversed.size())
+  if (c.axes(permutation, rank).size() != reversed.size())
     throw c.fail("attribute 'perm' is {}, but the input has {} axes", to_string(permutation),
                  reversed.size());
-  for (int64_t& axis : permutation) axis = c.axis(axis, x->type.rank());
-  c.out(0, c.transpose(x, permutation));
+  for (int64_t& axis : permutation) axis = c.axis(axis, rank);
+  if (c.all_integers()) return fold_transpose(c, permutation);
+  c.out(0, c.transpose(c.any(0), permutation));
 }
 
 void concat(Call& c, const char*) {
@@ -442,9 +443,10 @@ void slice(Call& c, const char*) {
   const Dims from = c.shape(0);
   c.axes(axes, static_cast<int64_t>(from.size()));
   if (const Tensor* t = c.known(0); t && !t->is_float) {
-    if (t->dims.size() != 1 || axes.size() != 1)
-      throw c.fail("an integer tensor of shape {} cannot be sliced", to_string(from));
-    return fold_slice(c, starts[0], ends[0], steps[0]);
+    if (axes.size() != 1)
+      throw c.fail("an integer tensor of shape {} cannot be sliced along {} axes", to_string(from),
+                   axes.size());
+    return fold_slice(c, c.axis(axes[0], std::ssize(from)), starts[0], ends[0], steps[0]);
   }
   Value* x = c.any(0);
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -620,8 +622,8 @@ const std::vector<OpRow>& table() {
       {"Mish", {18, 22}, unary, "mish"},
       {"Mul", {7, 13, 14}, arithmetic, "mul"},
       {"Neg", {6, 13}, unary, "neg"},
-      {"Pad", {2, 11, 13, 18, 19, 21, 23}, pad},
       {"PRelu", {7, 9, 16}, prelu},
+      {"Pad", {2, 11, 13, 18, 19, 21, 23}, pad},
       {"ReduceMax", {1, 11, 12, 13, 18, 20}, reduce_from_18, "reduce_max"},
       {"ReduceMean", {1, 11, 13, 18}, reduce_from_18, "reduce_mean"},
       {"ReduceSum", {1, 11, 13}, reduce_from_13, "reduce_sum"},

@@ -260,6 +260,31 @@ TEST(Program, Infers) {
             0);
 }
 
+// Only class labels are looked at again behind the step: the sample losses take the place of these.
+TEST(Program, LabelsOfARegressionMayBeOverwritten) {
+  PassOptions passes;
+  passes.loss = "mse";
+  std::unique_ptr<Graph> graphs[2];
+  for (bool inference : {false, true}) {
+    auto g = std::make_unique<Graph>("net");
+    Value* x = g->add_input("x", {DType::f32, {2, 9}});
+    Value* w = g->add_param("w", {DType::f32, {9, 17}}, make_data(random_floats(9 * 17, 1)));
+    Builder b(*g);
+    g->add_output(b.matmul(b.relu(x), w), "scores");
+    passes.inference = inference;
+    run_passes(*g, inference ? inference_pipeline() : training_pipeline(), passes);
+    graphs[inference] = std::move(g);
+  }
+  CompileOptions options;
+  options.target = find_target("host");
+  options.optimizer = passes.optimizer;
+  Program program = lower(*graphs[0], graphs[1].get(), options);
+  const Graph& infer = *graphs[1];
+  const Plan& plan = program.infer_plan;
+  ASSERT_EQ(plan.offset.at(infer.find("labels")), plan.offset.at(infer.outputs()[1]));
+  EXPECT_FALSE(emit(program, Emit::obj).empty());
+}
+
 TEST(Program, Tables) {
   Compiled c = compile("sgd:lr=0.25");
   Step step(c.program);

@@ -169,6 +169,27 @@ TEST(Shapes, Folding) {
   EXPECT_TRUE(g->params().empty());
 }
 
+// What PyTorch writes for a padding: last axis first, so it turns the list of pairs around.
+TEST(Shapes, FoldingOfPads) {
+  Model m;
+  m.input("x", {1, 1, 1, 2}).output("y");
+  m.ints("given", {1, 2})
+      .ints("rest", {0, 0, 1, 0, 0, 0})
+      .ints("pairs", {-1, 2})
+      .ints("flat", {-1})
+      .ints("zero", {0});
+  m.ints("least", {std::numeric_limits<int64_t>::min() + 1});
+  m.node("Concat", {"given", "rest"}, {"list"}, {{"axis", int64_t{0}}});
+  m.node("Reshape", {"list", "pairs"}, {"matrix"});
+  m.node("Slice", {"matrix", "flat", "least", "zero", "flat"}, {"turned"});
+  m.node("Transpose", {"turned"}, {"columns"}, {{"perm", Ints{1, 0}}});
+  m.node("Reshape", {"columns", "flat"}, {"pads"});
+  m.node("Pad", {"x", "pads"}, {"y"});
+  auto g = m.import();
+  EXPECT_EQ(g->outputs()[0]->type.dims, (Dims{1, 2, 1, 5}));
+  EXPECT_EQ(run(*g, {7, 8}), (Numbers{0, 0, 0, 0, 0, 0, 7, 8, 0, 0}));
+}
+
 TEST(Shapes, FoldingRefusesWhatHasNoResult) {
   Model m;
   m.input("x", {2})

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -153,6 +155,30 @@ TEST_F(Trainer, LossFallsAndTheLogIsJson) {
   EXPECT_GT(log.back()["accuracy"].get<double>(), 0.7);
   EXPECT_NE(r.err.find("last 3 samples"), std::string::npos);
   EXPECT_NE(r.err.find("RssAnon"), std::string::npos);
+}
+
+// 83 samples in batches of 8: the five rows that fill up the last batch do not count. The weights are
+// fake_program.c's.
+TEST_F(Trainer, EvaluationIsTheMeanOverAllSamples) {
+  const double w[18] = {0.1, -0.2, 0.05, 0.3, 0.01, -0.1, 0.2, 0.1, -0.3}, b[3] = {0.5, 0.25, -1};
+  x_[6 * (kSamples - 1)] = 50;  // so that counting the last sample more than once shows
+  write_file(dir_ / "e.npy", npy("<f4", "(83, 2, 3)", bytes_of(x_)));
+  double loss = 0;
+  int right = 0;
+  for (int i = 0; i < kSamples; ++i) {
+    double z[3];
+    for (int c = 0; c < 3; ++c) {
+      z[c] = b[c];
+      for (int k = 0; k < 6; ++k) z[c] += 0.125 * x_[6 * i + k] * w[3 * k + c];
+      loss += std::pow(z[c] - (labels_[i] == c), 2) / kSamples;
+    }
+    right += std::max_element(z, z + 3) - z == labels_[i];
+  }
+  Ran r = train({"--steps", "1", "--log", "json", "--eval-data", "e.npy", "--eval-labels", "y.npy"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  json first = lines(r.out)[0];
+  EXPECT_NEAR(first["loss"].get<double>(), loss, 1e-5 * loss);
+  EXPECT_NEAR(first["accuracy"].get<double>(), static_cast<double>(right) / kSamples, 1e-6);
 }
 
 TEST_F(Trainer, ThreadsDoNotChangeABit) {
@@ -367,6 +393,21 @@ TEST_F(Trainer, LossThatIsNoNumberStops) {
   Ran r = train({"--epochs", "9", "--lr", "1e30", "--checkpoint", "c"});
   EXPECT_EQ(r.status, 1);
   EXPECT_NE(r.err.find(" is not finite"), std::string::npos) << r.err;
+  EXPECT_EQ(read_file(dir_ / "c"), before);
+}
+
+// The loss of the only step is finite, the weights after it are not.
+TEST_F(Trainer, WeightsThatAreNoNumbersAreNotSaved) {
+  ASSERT_EQ(train({"--steps", "2", "--checkpoint", "c"}).status, 0);
+  std::string before = read_file(dir_ / "c");
+  std::vector<float> large = x_;
+  for (float& v : large) v *= 1e17f;
+  write_file(dir_ / "large", npy("<f4", "(83, 2, 3)", bytes_of(large)));
+  Ran r = run(
+      {"train", "--data", "large", "--labels", "y.npy", "--steps", "1", "--lr", "1e38", "--checkpoint", "c"});
+  EXPECT_EQ(r.status, 1);
+  EXPECT_NE(r.err.find("after step 1 'fc."), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("is not finite: not saved"), std::string::npos) << r.err;
   EXPECT_EQ(read_file(dir_ / "c"), before);
 }
 

@@ -1,5 +1,5 @@
-// Numbers behind options that no recorded net takes: batch norm that is frozen or folded, the other running variance,
-// images as bytes, mean squared error.
+// Numbers behind options that no recorded net takes: batch norm that is frozen or folded, the other running
+// variance, images as bytes, mean squared error.
 #include <gtest/gtest.h>
 
 #include <cmath>

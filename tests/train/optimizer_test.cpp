@@ -1,5 +1,6 @@
-// Every optimizer over several steps, in double, against PyTorch's formulas written out. The steps are 1, 2, 3 and then
-// 10000: the first one starts momentum, and the bias corrections have all but vanished at the last.
+// Every optimizer over several steps, in double, against PyTorch's formulas written out. The steps are 1, 2,
+// 3 and then 10000: the first one starts momentum, and the bias corrections have all but vanished at the
+// last.
 #include <gtest/gtest.h>
 
 #include <cmath>
