@@ -44,7 +44,8 @@ int autodiff(Graph& g, const PassOptions&) {
   loss_node(g);
   need_no_updates(g);
   for (const Node* n : g.nodes())
-    if (n->in_place >= 0) throw Error(n->loc, "writes over its input, which a gradient may need: derive before `inplace`");
+    if (n->in_place >= 0)
+      throw Error(n->loc, "writes over its input, which a gradient may need: derive before `inplace`");
   Value* loss = g.outputs()[0];
   std::unordered_set<const Value*> active = depends_on_trained(g);
   if (!active.count(loss))

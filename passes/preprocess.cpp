@@ -9,13 +9,15 @@ namespace pock {
 namespace {
 
 void need_finite(const Graph& g, const char* flag, float value) {
-  if (!std::isfinite(value)) throw error("{}: {} wants numbers that a float can hold, not {}", g.model_file, flag, value);
+  if (!std::isfinite(value))
+    throw error("{}: {} wants numbers that a float can hold, not {}", g.model_file, flag, value);
 }
 
 // Trainers take denormal numbers for zero.
 void need_normal(const Graph& g, const char* flag, float value) {
   need_finite(g, flag, value);
-  if (!std::isnormal(value)) throw error("{}: {} wants numbers other than 0, not {}", g.model_file, flag, value);
+  if (!std::isnormal(value))
+    throw error("{}: {} wants numbers other than 0, not {}", g.model_file, flag, value);
 }
 
 }  // namespace

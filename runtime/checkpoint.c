@@ -176,7 +176,8 @@ bool pock_try_checkpoint_path(const char* path, bool known, struct pock_text* wh
   bool foreign = false;
   int64_t fd = may_replace(path, &foreign);
   if (foreign && !known) {
-    pock_format(why, "checkpoint '%s' cannot be written: there is a file of this name that is no checkpoint", path);
+    pock_format(why, "checkpoint '%s' cannot be written: there is a file of this name that is no checkpoint",
+                path);
     return false;
   }
   if (!fd) fd = with_suffix(fresh, path, ".tmp") ? pock_create_file(fresh) : -36;

@@ -25,7 +25,8 @@ ImportOptions import_options(const CompileArgs& args) {
     size_t equals = text.find('=');
     const char* last = text.data() + text.size();
     int64_t value = 0;
-    auto [stop, problem] = std::from_chars(equals == std::string::npos ? last : text.data() + equals + 1, last, value);
+    auto [stop, problem] =
+        std::from_chars(equals == std::string::npos ? last : text.data() + equals + 1, last, value);
     if (problem != std::errc{} || stop != last || value <= 0)
       throw error("--dim '{}': want NAME=N with N a positive number", text);
     if (!options.dims.emplace(text.substr(0, equals), value).second)
@@ -121,8 +122,8 @@ void say_choices(const CompileArgs& args, const Graph& model, const std::string&
   if (args.passes.loss.empty())
     say(loss == kModelLoss
             ? fmt::format("loss: output '{}' is a scalar, so it is the loss", model.output_name(0))
-            : fmt::format("loss: the model ends in {}, so {} on its logits",
-                          model.outputs()[0]->loc().op, loss));
+            : fmt::format("loss: the model ends in {}, so {} on its logits", model.outputs()[0]->loc().op,
+                          loss));
   if (args.optimizer.empty()) say(fmt::format("optimizer: none given, so {}", to_string(optimizer)));
 }
 

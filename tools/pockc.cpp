@@ -97,7 +97,8 @@ void add_compile(CLI::App& app) {
                 "default: unbiased for files that PyTorch wrote")
       ->check(CLI::IsMember({"unbiased", "population"}))
       ->group("Training");
-  c->add_option("--seed", a->seed, "seed of shuffling; the trainer's --seed overrides it")->check(whole(0, UINT64_MAX))
+  c->add_option("--seed", a->seed, "seed of shuffling; the trainer's --seed overrides it")
+      ->check(whole(0, UINT64_MAX))
       ->group("Training");
 
   c->add_option("--input-scale", p.input_scale, "the input is u8; multiply it by this")

@@ -16,7 +16,6 @@ namespace {
 
 using llvm::Constant;
 
-
 class Tables {
  public:
   Tables(llvm::Module& module, const Program& program)
@@ -33,8 +32,7 @@ class Tables {
       predictions = in_arena(*p_.infer, p_.infer->outputs()[0]);
       predictions_count = p_.infer->outputs()[0]->type.elements() / batch;
       if (p_.infer->outputs().size() > 1) sample_loss = in_arena(*p_.infer, p_.infer->outputs()[1]);
-      for (const Value* v : train.inputs())
-        accuracy |= is_judged(v);
+      for (const Value* v : train.inputs()) accuracy |= is_judged(v);
     }
     auto* weights = new llvm::GlobalVariable(module_, b_.getInt8Ty(), true,
                                              llvm::GlobalValue::ExternalLinkage, nullptr, kWeightsSymbol);
@@ -111,14 +109,16 @@ class Tables {
   int64_t batch_of(const Graph& g) {
     if (g.inputs().empty()) return 1;
     for (const Value* v : g.inputs())
-      if (v->type.rank() == 0) throw Error(v->loc(), "is {}: it has no axis for the samples", to_string(v->type));
+      if (v->type.rank() == 0)
+        throw Error(v->loc(), "is {}: it has no axis for the samples", to_string(v->type));
     const Value* first = g.inputs()[0];
     const int64_t batch = first->type.dim(0);
     for (const Value* v : g.inputs())
       if (v->type.dim(0) != batch)
         throw Error(v->loc(), "is {} and holds {} samples", to_string(v->type), v->type.dim(0))
             .note(first->loc(), "is {} and holds {}", to_string(first->type), batch);
-    if (batch > INT32_MAX) throw Error(first->loc(), "a step may have at most {} samples, not {}", INT32_MAX, batch);
+    if (batch > INT32_MAX)
+      throw Error(first->loc(), "a step may have at most {} samples, not {}", INT32_MAX, batch);
     return batch;
   }
 

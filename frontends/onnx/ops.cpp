@@ -59,7 +59,8 @@ void celu(Call& c, const char*) {
 }
 
 void selu(Call& c, const char*) {
-  double alpha = c.number("alpha", 1.67326319217681884765625f), gamma = c.number("gamma", 1.05070102214813232421875f);
+  double alpha = c.number("alpha", 1.67326319217681884765625f),
+         gamma = c.number("gamma", 1.05070102214813232421875f);
   c.out(0, c.value("selu", {c.in(0)}, {{"alpha", alpha}, {"gamma", gamma}}));
 }
 
@@ -70,7 +71,8 @@ void hard_sigmoid(Call& c, const char*) {
 
 void gelu(Call& c, const char*) {
   std::string how = c.string("approximate", "none");
-  if (how != "none" && how != "tanh") throw c.fail("attribute 'approximate' is '{}'; there are none and tanh", how);
+  if (how != "none" && how != "tanh")
+    throw c.fail("attribute 'approximate' is '{}'; there are none and tanh", how);
   c.out(0, c.value(how == "tanh" ? "gelu_tanh" : "gelu", {c.in(0)}));
 }
 

@@ -148,7 +148,8 @@ Value* Graph::add_constant(Type type, Data data) {
 Value* Graph::add_scalar(std::string name) {
   std::string free = name;
   while (find(free)) free += "_";
-  Value* v = scalars_.emplace_back(add_leaf(ValueKind::scalar, Type{DType::f32, {}}, std::move(free), {}, {}));
+  Value* v =
+      scalars_.emplace_back(add_leaf(ValueKind::scalar, Type{DType::f32, {}}, std::move(free), {}, {}));
   v->slot = std::move(name);
   return v;
 }

@@ -139,8 +139,10 @@ void save_graph(const Graph& g, const std::string& path) {
   auto data = save_data(g, side);
   NewFile text(path, print(g));
   std::error_code code;
-  if (data) data->commit();
-  else if (std::filesystem::remove(side, code); code) throw error("cannot remove '{}': {}", side, code.message());
+  if (data)
+    data->commit();
+  else if (std::filesystem::remove(side, code); code)
+    throw error("cannot remove '{}': {}", side, code.message());
   text.commit();
 }
 

@@ -52,11 +52,13 @@ const OpDef kPRelu{
     .name = "prelu",
     .doc = "x < 0 ? slope * x : x; slope broadcasts to x; the derivative by x at 0 is slope",
     .inputs = 2,
-    .infer = [](const InferArgs& a) {
-      need_floats(a);
-      if (!broadcasts_to(a.in(1).dims, a.in(0).dims)) throw a.fail("the slope must broadcast to the input");
-      return same_as(a.in(0));
-    },
+    .infer =
+        [](const InferArgs& a) {
+          need_floats(a);
+          if (!broadcasts_to(a.in(1).dims, a.in(0).dims))
+            throw a.fail("the slope must broadcast to the input");
+          return same_as(a.in(0));
+        },
     .gradient = Gradient([](GradArgs& g) {
       Value* none = g.b.constant(0);
       add_by_side(g, g.b.mul(g.dout(), g.in(1)));
@@ -75,7 +77,8 @@ const OpDef kElu{
     .attrs = {number_attr("alpha")},
     .infer = unary,
     .gradient = Gradient([](GradArgs& g) {
-      Value* slope = g.b.mul(g.b.value("exp", {g.in(0)}), g.b.constant(static_cast<float>(g.node.number("alpha"))));
+      Value* slope =
+          g.b.mul(g.b.value("exp", {g.in(0)}), g.b.constant(static_cast<float>(g.node.number("alpha"))));
       add_by_side(g, g.b.mul(g.dout(), slope));
     }),
     .lower = Scalar([](const ScalarArgs& a) {
@@ -148,7 +151,8 @@ const OpDef kGelu{
       // (1 + erf(x / sqrt(2))) / 2 + x * exp(-x^2 / 2) / sqrt(2 * pi)
       Builder& b = g.b;
       Value *x = g.in(0), *half = b.constant(0.5f);
-      Value* below = b.mul(half, b.add(b.constant(1), b.value("erf", {b.mul(x, b.constant(0.70710678119f))})));
+      Value* below =
+          b.mul(half, b.add(b.constant(1), b.value("erf", {b.mul(x, b.constant(0.70710678119f))})));
       Value* bell = b.mul(b.value("exp", {b.neg(b.mul(half, b.mul(x, x)))}), b.constant(0.39894228040f));
       g.add(0, b.mul(g.dout(), b.add(below, b.mul(x, bell))));
     }),
@@ -181,7 +185,8 @@ const OpDef kHardSigmoid{
     .gradient = Gradient::none(kExpandedFirst),
     .lower = Expand([](Builder& b, const Node& n) -> std::vector<Value*> {
       auto number = [&](const char* name) { return b.constant(static_cast<float>(n.number(name))); };
-      return {b.value("clip", {b.add(b.mul(n.in(0), number("alpha")), number("beta"))}, {{"low", 0.0}, {"high", 1.0}})};
+      return {b.value("clip", {b.add(b.mul(n.in(0), number("alpha")), number("beta"))},
+                      {{"low", 0.0}, {"high", 1.0}})};
     }),
 };
 
@@ -225,8 +230,8 @@ const OpDef kCelu{
 }  // namespace
 
 OpList activation_ops() {
-  return {&kWherePositive, &kLeakyRelu, &kPRelu, &kElu,      &kSilu,        &kSoftplus,  &kMish, &kErf,
-          &kGelu,          &kGeluTanh,  &kHardSigmoid, &kHardSwish, &kSelu, &kCelu};
+  return {&kWherePositive, &kLeakyRelu, &kPRelu,    &kElu,         &kSilu,      &kSoftplus, &kMish,
+          &kErf,           &kGelu,      &kGeluTanh, &kHardSigmoid, &kHardSwish, &kSelu,     &kCelu};
 }
 
 }  // namespace pock

@@ -33,7 +33,8 @@ inline AttrDef ints_attr(const char* name, std::vector<int64_t> standard) {
 inline constexpr const char* kFirstOrderOnly = "it is itself part of a gradient, and pock derives only once";
 
 // Of Expand operators whose gradient is that of their parts.
-inline constexpr const char* kExpandedFirst = "it becomes other operators, which have one, before gradients are made";
+inline constexpr const char* kExpandedFirst =
+    "it becomes other operators, which have one, before gradients are made";
 
 // Throws a.fail unless input `i` (all inputs) has this element type.
 void need_dtype(const InferArgs& a, int i, DType dtype);

@@ -17,7 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 Error cannot_write(const std::string& path) {
-  return error("cannot write {}: {}", path == "-" ? "standard output" : "'" + path + "'", std::strerror(errno));
+  return error("cannot write {}: {}", path == "-" ? "standard output" : "'" + path + "'",
+               std::strerror(errno));
 }
 
 void write_all(int file, std::string_view bytes, const std::string& path) {
@@ -33,7 +34,8 @@ std::string end_of_links(const std::string& path) {
   constexpr int kMost = 40;  // as the system has it
   fs::path end = path;
   std::error_code code;
-  for (int i = 0; i < kMost && fs::is_symlink(end, code); ++i) end = end.parent_path() / fs::read_symlink(end, code);
+  for (int i = 0; i < kMost && fs::is_symlink(end, code); ++i)
+    end = end.parent_path() / fs::read_symlink(end, code);
   return end.string();
 }
 
@@ -100,7 +102,8 @@ bool same_place(const std::string& a, const std::string& b) {
   if (a == b) return true;
   if (a == "-" || b == "-") return false;
   if (fs::equivalent(a, b, code)) return true;
-  fs::path one = fs::weakly_canonical(end_of_links(a), code), other = fs::weakly_canonical(end_of_links(b), code);
+  fs::path one = fs::weakly_canonical(end_of_links(a), code),
+           other = fs::weakly_canonical(end_of_links(b), code);
   return !one.empty() && one == other;
 }
 

@@ -19,7 +19,8 @@ std::vector<std::string> compile(std::vector<std::string> more) {
 }
 
 std::vector<std::string> compile_small(const std::string& name, std::vector<std::string> more) {
-  std::vector<std::string> argv = {POCKC, "compile", std::string(POCK_SOURCE_DIR) + "/tests/cli/" + name + ".onnx"};
+  std::vector<std::string> argv = {POCKC, "compile",
+                                   std::string(POCK_SOURCE_DIR) + "/tests/cli/" + name + ".onnx"};
   argv.insert(argv.end(), more.begin(), more.end());
   return argv;
 }
@@ -105,12 +106,17 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{compile({"-o", "OUT", "--input-std", "1,0,1"}), 1, "--input-std"},
         Wrong{compile({"-o", "OUT", "--input-std", "1e-45"}), 1, "--input-std"},
         Wrong{{POCKC, "compile", "", "-o", "OUT"}, 1, "name of the model is empty"},
-        Wrong{compile_small("labels_parameter", {"-o", "OUT", "--batch", "4", "--loss", "mse"}), 1, "rename it"},
+        Wrong{compile_small("labels_parameter", {"-o", "OUT", "--batch", "4", "--loss", "mse"}), 1,
+              "rename it"},
         Wrong{compile_small("labels_input", {"-o", "OUT", "--batch", "4", "--loss", "mse"}), 1, "rename it"},
-        Wrong{compile_small("labels_input", {"-o", "OUT", "--batch", "4", "--loss", "cross-entropy"}), 1, "rename it"},
-        Wrong{compile_small("scalar_input", {"-o", "OUT", "--batch", "4", "--loss", "mse"}), 1, "no axis for the samples"},
-        Wrong{compile_small("unbatched_input", {"-o", "OUT", "--batch", "4", "--loss", "mse"}), 1, "holds 1 samples"},
-        Wrong{compile_small("optimizer_names", {"-o", "OUT", "--batch", "4294967300", "--loss", "mse"}), 1, "at most"},
+        Wrong{compile_small("labels_input", {"-o", "OUT", "--batch", "4", "--loss", "cross-entropy"}), 1,
+              "rename it"},
+        Wrong{compile_small("scalar_input", {"-o", "OUT", "--batch", "4", "--loss", "mse"}), 1,
+              "no axis for the samples"},
+        Wrong{compile_small("unbatched_input", {"-o", "OUT", "--batch", "4", "--loss", "mse"}), 1,
+              "holds 1 samples"},
+        Wrong{compile_small("optimizer_names", {"-o", "OUT", "--batch", "4294967300", "--loss", "mse"}), 1,
+              "at most"},
         Wrong{{POCKC, "opt", "/"}, 1, "folder"},
         Wrong{{POCKC, "opt", "nothing.pock", "--passes=dce"}, 1, "nothing.pock"}));
 
@@ -191,7 +197,8 @@ TEST(Cli, FoldedNormsTrainTheRest) {
 
 // A disk that is full after a given number of bytes, for one program: what it writes beyond that fails.
 Ran run_with_room(int bytes, std::vector<std::string> argv) {
-  argv.insert(argv.begin(), {"/bin/bash", "-c", "trap '' XFSZ; exec prlimit --fsize=" + std::to_string(bytes) + " \"$@\"", "-"});
+  argv.insert(argv.begin(), {"/bin/bash", "-c",
+                             "trap '' XFSZ; exec prlimit --fsize=" + std::to_string(bytes) + " \"$@\"", "-"});
   return run(argv);
 }
 
@@ -240,7 +247,8 @@ TEST(Cli, MeanSquaredErrorCompiles) {
   std::string data = std::string(POCK_SOURCE_DIR) + "/tests/errors/";
   for (const char* net : {"two_outputs", "double_matmul", "odd_names"})
     for (const char* batch : {"1", "2", "3", "17"}) {
-      Ran ran = run({POCKC, "compile", data + net + ".onnx", "--batch", batch, "--loss", "mse", "-o", dir / "t"});
+      Ran ran =
+          run({POCKC, "compile", data + net + ".onnx", "--batch", batch, "--loss", "mse", "-o", dir / "t"});
       EXPECT_EQ(ran.status, 0) << net << " " << batch << ran.err;
     }
 }
@@ -249,7 +257,8 @@ TEST(Cli, MeanSquaredErrorCompiles) {
 TEST(Cli, ParametersMayHaveTheOptimizersNames) {
   TempDir dir;
   for (const char* optimizer : {"sgd:momentum=0.9", "adamw"}) {
-    Ran ran = run(compile_small("optimizer_names", {"--batch", "4", "--loss", "mse", "--optimizer", optimizer, "-o", dir / "t"}));
+    Ran ran = run(compile_small(
+        "optimizer_names", {"--batch", "4", "--loss", "mse", "--optimizer", optimizer, "-o", dir / "t"}));
     EXPECT_EQ(ran.status, 0) << ran.err;
     EXPECT_NE(ran.err.find("all 3 parameters"), std::string::npos) << ran.err;
   }
@@ -265,15 +274,18 @@ TEST(Cli, PassesRefuseWholeSteps) {
     EXPECT_NE(ran.err.find("has its update already"), std::string::npos) << ran.err;
     EXPECT_TRUE(ran.out.empty());
   }
-  write_file(dir / "h", "pock 1\ngraph @g {\n  input %x : f32[2]\n  %0 = relu(%x) : f32[2]\n  %1 = relu(%0) : f32[2]\n"
-                        "  %2 = reduce_sum(%1) {axes = [0]} : f32[]\n  output %2\n}\n");
+  write_file(dir / "h",
+             "pock 1\ngraph @g {\n  input %x : f32[2]\n  %0 = relu(%x) : f32[2]\n  %1 = relu(%0) : f32[2]\n"
+             "  %2 = reduce_sum(%1) {axes = [0]} : f32[]\n  output %2\n}\n");
   Ran late = run({POCKC, "opt", dir / "h", "--passes", "inplace,autodiff"});
   EXPECT_EQ(late.status, 1) << late.err;
   EXPECT_NE(late.err.find("derive before `inplace`"), std::string::npos) << late.err;
-  write_file(dir / "g", "pock 1\ngraph @g {\n  param %w : f32[2] trained\n  param %v : f32[3]\n  update %w = %v\n}\n");
+  write_file(dir / "g",
+             "pock 1\ngraph @g {\n  param %w : f32[2] trained\n  param %v : f32[3]\n  update %w = %v\n}\n");
   Ran ran = run({POCKC, "opt", dir / "g"});
   EXPECT_EQ(ran.status, 1);
-  EXPECT_NE(ran.err.find("the new value (input 1) must be f32[2], it is f32[3]"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("the new value (input 1) must be f32[2], it is f32[3]"), std::string::npos)
+      << ran.err;
   EXPECT_EQ(ran.err.find("bug"), std::string::npos) << ran.err;
 }
 

@@ -82,8 +82,8 @@ TEST_P(Case, Values) {
     if (r < reference.size()) expect_near(exact.read(n->out(r)), reference[r], 1e-9, what);
     expect_near(rounded.read(n->out(r)), exact.read(n->out(r)), from().tolerance, what + " in f32");
     // Memory starts as NaN: what is not written shows.
-    if (from().expected.empty())
-      for (double v : rounded.read(n->out(r))) ASSERT_TRUE(std::isfinite(v)) << what;
+    if (!from().expected.empty()) continue;
+    for (double v : rounded.read(n->out(r))) ASSERT_TRUE(std::isfinite(v)) << what;
   }
 }
 

@@ -116,8 +116,8 @@ TEST_F(Trainer, TwoMaySaveToOneFile) {
   ASSERT_EQ(train({"--steps", "1", "--checkpoint", "c"}).status, 0);
   std::vector<pid_t> children;
   for (int i = 0; i < 3; ++i)
-    children.push_back(start({"train", "--data", "x.npy", "--labels", "y.npy", "--epochs", "40", "--checkpoint", "c",
-                              "--checkpoint-every", "1"}));
+    children.push_back(start({"train", "--data", "x.npy", "--labels", "y.npy", "--epochs", "40",
+                              "--checkpoint", "c", "--checkpoint-every", "1"}));
   int state = 0;
   for (pid_t child : children) {
     while (waitpid(child, &state, WNOHANG) == 0) {

@@ -172,7 +172,8 @@ const OpDef& get_op(std::string_view name);   // POCK_CHECK
 
 // Puts other operators in the place of all Expand operators that are `wanted`, those in expansions too.
 // Returns how many there were.
-int expand_nodes(Graph&, bool (*wanted)(const OpDef&) = [](const OpDef&) { return true; });
+int expand_nodes(
+    Graph&, bool (*wanted)(const OpDef&) = [](const OpDef&) { return true; });
 
 // The kernel of a node whose operator is Scalar or Nest, unscheduled. Arguments: inputs, then results. A
 // Scalar's arguments drop axes along which they are broadcast, and neighbouring axes that no input tells
