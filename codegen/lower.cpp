@@ -29,18 +29,18 @@ class Frozen {
  public:
   explicit Frozen(BlockLayout& weights) : weights_(weights) {}
   void add(const Value* v) {
-    const Value*& first = by_name_[v->kind == ValueKind::constant ? fmt::format("const.{}", v->id) : v->name];
-    if (first && same_data(first, v)) {
-      weights_.offset[v] = weights_.offset.at(first);
-      return;
-    }
+    for (const Value* there : list_)
+      if (same_data(there, v)) {
+        weights_.offset[v] = weights_.offset.at(there);
+        return;
+      }
     append(weights_, v);
-    if (!first) first = v;
+    list_.push_back(v);
   }
 
  private:
   BlockLayout& weights_;
-  std::map<std::string, const Value*> by_name_;
+  std::vector<const Value*> list_;
 };
 
 void lay_out(Program& p) {

@@ -16,7 +16,7 @@ std::unordered_set<const Value*> depends_on_trained(const Graph& g) {
   for (const Value* p : g.params())
     if (p->trained) active.insert(p);
   for (const Node* n : g.nodes()) {
-    if (!n->op->gradient.rule) continue;
+    if (!n->op->gradient.rule && !std::holds_alternative<Expand>(n->op->lower)) continue;
     for (const Value* v : n->inputs())
       if (active.count(v)) {
         for (const Value* r : n->results())

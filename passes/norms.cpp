@@ -38,14 +38,6 @@ bool match(Node* n, BatchNorm* out) {
   return true;
 }
 
-// What --bn, or else the rule "train where the scale is trained", says.
-NormMode mode_of(const BatchNorm& bn, const PassOptions& options) {
-  NormMode mode = bn.scale->trained ? NormMode::train : NormMode::frozen;
-  for (const NormRule& rule : options.norms)
-    if (glob_match(rule.pattern, bn.node->loc.name)) mode = rule.mode;
-  return mode;
-}
-
 void train(Graph& g, const BatchNorm& bn, bool unbiased) {
   Node* n = bn.node;
   int64_t count = bn.x->type.elements() / bn.x->type.dim(1);
@@ -99,13 +91,28 @@ bool match(Value* x, Convolution* out) {
   return out->weight->kind == ValueKind::param && alone(out->weight);
 }
 
+bool frozen(const BatchNorm& bn, const Convolution& conv) {
+  return !conv.weight->trained && !(conv.bias && conv.bias->trained) && !bn.scale->trained &&
+         !bn.shift->trained;
+}
+
+// What --bn says, or else: train where the scale is trained, fold in the part of the net that no trained tensor
+// influences, freeze the rest.
+NormMode mode_of(const BatchNorm& bn, const PassOptions& options,
+                 const std::unordered_set<const Value*>& active) {
+  NormMode mode = bn.scale->trained ? NormMode::train : NormMode::frozen;
+  Convolution conv;
+  if (!active.count(bn.node->out()) && match(bn.x, &conv) && frozen(bn, conv)) mode = NormMode::fold;
+  for (const NormRule& rule : options.norms)
+    if (glob_match(rule.pattern, bn.node->loc.name)) mode = rule.mode;
+  return mode;
+}
+
 // Multiplies scale / sqrt(variance + epsilon) into the convolution's weight, and turns the rest into a bias.
 // Both are computed here once, in double.
 void fold(Graph& g, const BatchNorm& bn) {
   Convolution conv;
-  bool fits = match(bn.x, &conv);
-  if (!fits || conv.weight->trained || (conv.bias && conv.bias->trained) || bn.scale->trained ||
-      bn.shift->trained)
+  if (!match(bn.x, &conv) || !frozen(bn, conv))
     throw Error(bn.node->loc,
                 "cannot be folded: it must follow a convolution whose weight and bias, like the norm's own "
                 "scale and shift, are frozen and used once; use --bn '{}=frozen'",
@@ -138,6 +145,7 @@ void fold(Graph& g, const BatchNorm& bn) {
 int norms(Graph& g, const PassOptions& options) {
   bool unbiased = options.unbiased_variance.value_or(g.producer == "pytorch");
   int count = 0, chosen[3] = {};
+  std::unordered_set<const Value*> active = depends_on_trained(g);
   Report report;
   for (const NormRule& rule : options.norms) {
     bool hit = false;
@@ -150,15 +158,15 @@ int norms(Graph& g, const PassOptions& options) {
   for (Node* n : g.nodes()) {
     BatchNorm bn;
     if (!match(n, &bn)) continue;
-    NormMode mode = mode_of(bn, options);
-    if (mode == NormMode::train) report.collect([&] { train(g, bn, unbiased); });
+    NormMode mode = mode_of(bn, options, active);
+    if (mode == NormMode::train && !options.inference) report.collect([&] { train(g, bn, unbiased); });
     if (mode == NormMode::fold) report.collect([&] { fold(g, bn); });
-    // A frozen one stays as it is: it expands to running statistics.
+    // What is left as it is expands to running statistics: a frozen one, and all in the inference graph.
     ++chosen[static_cast<int>(mode)];
     ++count;
   }
   report.throw_if_any();
-  if (count)
+  if (count && !options.inference)
     say(fmt::format("batch norm: {} train, {} frozen, {} folded{}", chosen[0], chosen[1], chosen[2],
                     chosen[0] ? fmt::format("; running variance takes the {} batch variance",
                                             unbiased ? "unbiased" : "population")

@@ -32,6 +32,8 @@ const std::vector<Pass>& inference_pipeline() {
   static const std::vector<Pass> passes = {
       {"preprocess", preprocess, "as in training", false},
       {"loss", attach_loss, "output 1 becomes the loss of each sample", false},
+      {"select", select, "as in training: norms ask for it", false},
+      {"norms", norms, "folds what training folds, so that both read one copy of the weights", false},
       {"expand", expand, "batch norm uses its running statistics", false},
       {"fold_constants", fold_constants, "as in training", true},
       {"cse", cse, "as in training", true},

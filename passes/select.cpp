@@ -8,9 +8,9 @@
 namespace pock {
 namespace {
 
-// Values from which the loss can be reached through operators that have a gradient.
+// Values from which the loss, the graph's last output, can be reached through operators that have a gradient.
 std::unordered_set<const Value*> reaches_loss(const Graph& g) {
-  std::unordered_set<const Value*> reach = {g.outputs()[0]};
+  std::unordered_set<const Value*> reach = {g.outputs().back()};
   for (const Node* n : g.nodes_backward()) {
     if (!n->op->gradient.rule && !std::holds_alternative<Expand>(n->op->lower)) continue;
     for (const Value* r : n->results())
@@ -48,7 +48,7 @@ int select(Graph& g, const PassOptions& options) {
     ++floats;
     bool wanted = options.train.empty() || matches(options.train, p->name);
     p->trained = wanted && reach.count(p) && !matches(options.freeze, p->name);
-    if (!options.train.empty() && wanted && !reach.count(p))
+    if (!options.train.empty() && wanted && !reach.count(p) && !options.inference)
       say(fmt::format(
           "note: parameter '{}' does not reach the loss through differentiable operators; it stays frozen",
           p->name));

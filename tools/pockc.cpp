@@ -88,9 +88,10 @@ void add_compile(CLI::App& app) {
   c->add_option("--train", p.train, "train only parameters matching this glob; repeatable")
       ->group("Training");
   c->add_option("--freeze", p.freeze, "freeze parameters matching this glob; repeatable")->group("Training");
-  c->add_option("--bn", a->norms,
-                "[PATTERN=]train|frozen|fold for batch norms by node name; repeatable, the last match wins; "
-                "default: train where the scale is trained, else frozen")
+  c->add_option(
+       "--bn", a->norms,
+       "[PATTERN=]train|frozen|fold for batch norms by node name; repeatable, the last match wins; "
+       "default: train where the scale is trained, fold where nothing trained comes before, else frozen")
       ->group("Training");
   c->add_option("--bn-variance", a->norm_variance,
                 "running variance from the unbiased or the population batch variance; "

@@ -65,8 +65,9 @@ TEST_P(Curve, AsInPyTorch) {
     EXPECT_LE(distance, std::max(kTolerance, 4 * torch_distance)) << name;
   }
   for (const auto& [name, array] : ours.checkpoint.tensors)
-    if (name.rfind("optimizer/", 0) != 0)
+    if (name.rfind("optimizer/", 0) != 0) {
       EXPECT_TRUE(final64.tensors.count(name)) << name << " is not in PyTorch's result";
+    }
   RecordProperty("tensor_distance", std::to_string(worst_tensor));
   printf("%s: curve %.2g (PyTorch float32 %.2g), tensors %.2g\n", net.name.c_str(), worst, torch,
          worst_tensor);

@@ -53,19 +53,27 @@ double distance(const Numbers& a, const Numbers& b) {
 }
 
 TEST(Norm, FrozenWhereItsScaleIs) {
-  PassOptions head, frozen;
-  head.train = frozen.train = {"fc.*"};
+  PassOptions first, frozen;
+  first.train = frozen.train = {"conv1.weight", "fc.*"};
   frozen.norms = {{"*", NormMode::frozen}};
-  Step by_itself(head), said(frozen);
+  Step by_itself(first), said(frozen);
   EXPECT_EQ(by_itself.loss(), said.loss());
   EXPECT_EQ(by_itself.now("bn1.running_mean"), by_itself.start("bn1.running_mean"));
   EXPECT_GT(distance(by_itself.now("fc.weight"), by_itself.start("fc.weight")), 0);
 }
 
-// The first norm follows a convolution without a bias, the second a relu, so it cannot be folded.
+// With the head alone trained, nothing in front of the norms is. The second follows a relu and cannot be folded.
+TEST(Norm, FoldedWhereNothingTrainedComesBefore) {
+  PassOptions head, folded;
+  head.train = folded.train = {"fc.*"};
+  folded.norms = {{"/bn1/*", NormMode::fold}, {"/bn2/*", NormMode::frozen}, {"/bn3/*", NormMode::fold}};
+  EXPECT_EQ(Step(head).loss(), Step(folded).loss());
+}
+
 TEST(Norm, FoldedIsFrozenButForRounding) {
   PassOptions frozen, folded;
   frozen.train = folded.train = {"fc.*"};
+  frozen.norms = {{"*", NormMode::frozen}};
   folded.norms = {{"/bn1/*", NormMode::fold}, {"/bn3/*", NormMode::fold}};
   Step a(frozen), b(folded);
   EXPECT_NE(a.loss(), b.loss());
