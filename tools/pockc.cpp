@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
+#include <memory>
 
 #include "compile.h"
 #include "opt.h"
@@ -66,7 +67,7 @@ CLI::Validator number() {
 
 void add_compile(CLI::App& app) {
   auto* c = app.add_subcommand("compile", "Compile a model into a standalone program that trains it");
-  auto* a = new CompileArgs;  // lives as long as the process: CLI11 keeps references
+  auto a = std::make_shared<CompileArgs>();  // CLI11 keeps references: the callback below keeps it alive
   PassOptions& p = a->passes;
   c->add_option("MODEL", a->model, "the model, an .onnx file")->required();
   c->add_option("-o,--output", a->out, "where to write; '-' is standard output");
@@ -143,7 +144,7 @@ void add_opt(CLI::App& app) {
     std::vector<std::string> passes;
   };
   auto* c = app.add_subcommand("opt", "Run passes over a graph in text form");
-  auto* a = new Args;
+  auto a = std::make_shared<Args>();
   c->add_option("FILE", a->file, "a .pock file")->required();
   c->add_option("--passes", a->passes, "the passes to run, separated by commas: " + pass_names())
       ->delimiter(',');
