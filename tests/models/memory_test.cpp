@@ -44,10 +44,14 @@ TEST(Memory, ResNet18) {
       EXPECT_LE(report["arena_bytes"], 1.5 * (sum + two_largest) * 4 * batch);
     }
   }
+#ifdef __SANITIZE_ADDRESS__
+  printf("pockc's own memory is not checked: the address sanitizer's is part of it\n");
+#else
   // The largest of all children of this process: pockc is the only big one.
   rusage usage;
   getrusage(RUSAGE_CHILDREN, &usage);
   EXPECT_LT(usage.ru_maxrss * 1024.0, 1.5e9);
+#endif
 }
 
 }  // namespace
