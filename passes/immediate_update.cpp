@@ -10,8 +10,7 @@
 namespace pock {
 namespace {
 
-// The nodes that exist only to make `update`'s new value: its maker, and what feeds that and nothing else, as
-// long as it stands behind the loss.
+// The nodes behind the loss that make what `n` reads and are read by updates alone: an optimizer's step.
 void private_makers(Node* n, const Positions& position, int loss, std::vector<Node*>* group) {
   for (Value* v : n->inputs()) {
     Node* maker = v->node;

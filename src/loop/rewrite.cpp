@@ -41,14 +41,21 @@ static Rewriter replacer(const Replace& r) {
 
 Expr replace(const Expr& e, const Replace& r) { return replacer(r)(e); }
 
+namespace {
+// In the expressions of the statement itself, not of its body.
+void replace_own(Stmt& s, const Replace& r) {
+  Rewriter rewrite = replacer(r);
+  for (Expr* e : {&s.lo, &s.hi, &s.value})
+    if (e->get()) *e = rewrite(*e);
+  for (Expr& e : s.index) e = rewrite(e);
+}
+}  // namespace
+
 std::vector<Stmt> copy(const std::vector<Stmt>& stmts, Replace r) {
   std::vector<Stmt> result;
   for (const Stmt& from : stmts) {
     Stmt s = from;
-    Rewriter rewrite = replacer(r);
-    for (Expr* e : {&s.lo, &s.hi, &s.value})
-      if (e->get()) *e = rewrite(*e);
-    for (Expr& e : s.index) e = rewrite(e);
+    replace_own(s, r);
     if (s.kind == StmtKind::reg) r.buffers[from.buffer.get()] = std::make_shared<const Buffer>(*from.buffer);
     if (auto found = r.buffers.find(from.buffer.get()); found != r.buffers.end()) s.buffer = found->second;
     if (s.kind == StmtKind::loop) {
@@ -74,10 +81,7 @@ class Names {
     std::vector<Stmt> result;
     for (const Stmt& from : stmts) {
       Stmt s = from;
-      Rewriter rewrite = replacer(r);
-      for (Expr* e : {&s.lo, &s.hi, &s.value})
-        if (e->get()) *e = rewrite(*e);
-      for (Expr& e : s.index) e = rewrite(e);
+      replace_own(s, r);
       if (s.kind == StmtKind::reg) {
         here.push_back(unique(s.buffer->name));
         if (here.back() != s.buffer->name) {
