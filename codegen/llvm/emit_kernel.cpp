@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <functional>
-#include <optional>
 #include <unordered_map>
 
 #include "llvm/emit_expr.h"
 #include "llvm/machine.h"
+#include "pock/loop/range.h"
 #include "pock/loop/transform.h"
 #include "pock/support/diag.h"
 
@@ -20,6 +20,7 @@ using llvm::Value;
 using loop::BufferRef;
 using loop::Expr;
 using loop::LoopMode;
+using loop::Range;
 using loop::ScalarOp;
 using loop::Space;
 using loop::Stmt;
@@ -37,12 +38,7 @@ bool is_argument(const BufferRef& b) { return b->space < Space::reg; }
 struct Binding {
   Value* value = nullptr;  // null: the lanes of the vector loop, 0, 1, ...
   int depth = 0;           // loops around it
-  int64_t lo = 0, hi = 0;  // inclusive range, where `bounded`
-  bool bounded = false;
-};
-
-struct Interval {
-  int64_t lo, hi;
+  Range range;
 };
 
 // Where an element is: a constant, multiples of scalar values, a step per lane, and what varies otherwise.
@@ -205,16 +201,16 @@ class KernelEmitter {
         return;
       case ScalarOp::mul:
         for (int side : {0, 1})
-          if (std::optional<Interval> r = range(e->args[side]); r && r->lo == r->hi) {
-            locate(e->args[1 - side], times * r->lo, p);
+          if (Range r = range(e->args[side]); r.single()) {
+            locate(e->args[1 - side], times * r.lo, p);
             return;
           }
         break;
       default:
         break;
     }
-    if (std::optional<Interval> r = range(e); r && r->lo == r->hi) {
-      p.constant += times * r->lo;
+    if (Range r = range(e); r.single()) {
+      p.constant += times * r.lo;
       return;
     }
     Value* v = emit(e);
@@ -384,7 +380,7 @@ class KernelEmitter {
       case ScalarOp::floordiv:
       case ScalarOp::mod:
         for (const Expr& a : e->args) v.push_back(emit(a));
-        if (std::optional<Interval> r = range(e->args[0]); r && r->lo >= 0) {
+        if (range(e->args[0]).lo >= 0) {
           if (lanes_of(v[0])) v[1] = spread(b_, v[1], lanes_);
           return e->op == ScalarOp::floordiv ? b_.CreateUDiv(v[0], v[1]) : b_.CreateURem(v[0], v[1]);
         }
@@ -395,47 +391,8 @@ class KernelEmitter {
     return emit_operation(b_, *e, std::move(v));
   }
 
-  // Of an i64 expression, where it is known.
-  std::optional<Interval> range(const Expr& e) {
-    if (e->type != DType::i64) return {};
-    if (e->op == ScalarOp::constant) return Interval{e->integer, e->integer};
-    if (e->op == ScalarOp::var) {
-      const Binding& binding = bound(e->var.get());
-      if (!binding.bounded) return {};
-      return Interval{binding.lo, binding.hi};
-    }
-    std::vector<Interval> a;
-    if (e->op == ScalarOp::load || e->op == ScalarOp::select || e->op == ScalarOp::cast) return {};
-    for (const Expr& x : e->args) {
-      std::optional<Interval> r = range(x);
-      if (!r) return {};
-      a.push_back(*r);
-    }
-    switch (e->op) {
-      case ScalarOp::add:
-        return Interval{a[0].lo + a[1].lo, a[0].hi + a[1].hi};
-      case ScalarOp::sub:
-        return Interval{a[0].lo - a[1].hi, a[0].hi - a[1].lo};
-      case ScalarOp::neg:
-        return Interval{-a[0].hi, -a[0].lo};
-      case ScalarOp::min:
-        return Interval{std::min(a[0].lo, a[1].lo), std::min(a[0].hi, a[1].hi)};
-      case ScalarOp::max:
-        return Interval{std::max(a[0].lo, a[1].lo), std::max(a[0].hi, a[1].hi)};
-      case ScalarOp::mul: {
-        auto [lo, hi] =
-            std::minmax({a[0].lo * a[1].lo, a[0].lo * a[1].hi, a[0].hi * a[1].lo, a[0].hi * a[1].hi});
-        return Interval{lo, hi};
-      }
-      case ScalarOp::floordiv:
-        if (a[0].lo < 0) return {};
-        return Interval{a[0].lo / a[1].lo, a[0].hi / a[1].lo};
-      case ScalarOp::mod:
-        if (a[0].lo >= 0 && a[0].hi < a[1].lo) return a[0];
-        return Interval{0, a[1].lo - 1};
-      default:
-        return {};
-    }
+  Range range(const Expr& e) {
+    return loop::range_of(e, [&](const Var& v) { return bound(&v).range; });
   }
 
   // --- statements
@@ -468,21 +425,20 @@ class KernelEmitter {
   }
 
   void emit_loop(const Stmt& s) {
-    std::optional<Interval> lo = range(s.lo), hi = range(s.hi);
-    const bool fixed = lo && hi && lo->lo == lo->hi && hi->lo == hi->hi;
-    if (fixed && lo->lo >= hi->hi) return;
-    const bool once = fixed && lo->lo + s.step >= hi->hi;
+    const Range lo = range(s.lo), hi = range(s.hi);
+    const bool fixed = lo.single() && hi.single();
+    if (fixed && lo.lo >= hi.hi) return;
+    const bool once = fixed && lo.lo + s.step >= hi.hi;
     if (s.mode == LoopMode::vector && !once) return vector_loop(s, lo, hi);
     if (once || (fixed && s.mode == LoopMode::unroll)) {
-      for (int64_t i = lo->lo; i < hi->hi; i += s.step) {
+      for (int64_t i = lo.lo; i < hi.hi; i += s.step) {
         bind_constant(s.var.get(), i);
         statements(s.body);
       }
       env_.erase(s.var.get());
       return;
     }
-    Binding binding{.depth = depth_};
-    if (lo && hi) binding.lo = lo->lo, binding.hi = hi->hi - 1, binding.bounded = true;
+    Binding binding{.depth = depth_, .range = {lo.lo, hi.known_hi() ? hi.hi - 1 : hi.hi}};
     Value* begin = emit_index(s.lo);
     Value* end = emit_index(s.hi);
     counted_loop(begin, end, s.step, [&](Value* i) {
@@ -494,15 +450,15 @@ class KernelEmitter {
   }
 
   void bind_constant(const Var* v, int64_t i) {
-    env_[v] = {.value = integer(i), .depth = depth_, .lo = i, .hi = i, .bounded = true};
+    env_[v] = {.value = integer(i), .depth = depth_, .range = {i, i}};
   }
 
-  void vector_loop(const Stmt& s, std::optional<Interval> lo, std::optional<Interval> hi) {
-    POCK_CHECK(lanes_ == 0 && lo && hi && lo->lo == 0 && lo->hi == 0 && hi->lo == hi->hi && s.step == 1,
+  void vector_loop(const Stmt& s, const Range& lo, const Range& hi) {
+    POCK_CHECK(lanes_ == 0 && lo.single() && lo.lo == 0 && hi.single() && s.step == 1,
                "vector loop {} in kernel {}", s.var->name, kernel_.name);
     vector_var_ = s.var.get();
-    lanes_ = hi->hi;
-    env_[vector_var_] = {.depth = depth_, .lo = 0, .hi = hi->hi - 1, .bounded = true};
+    lanes_ = hi.hi;
+    env_[vector_var_] = {.depth = depth_, .range = {0, hi.hi - 1}};
     statements(s.body);
     env_.erase(vector_var_);
     lanes_ = 0;
@@ -533,7 +489,7 @@ class KernelEmitter {
       Value* i = t;
       if (s.step != 1) i = b_.CreateNSWMul(i, integer(s.step));
       if (lo != 0) i = b_.CreateNSWAdd(i, integer(lo));
-      env_[s.var.get()] = {.value = i, .depth = 0, .lo = lo, .hi = hi - 1, .bounded = true};
+      env_[s.var.get()] = {.value = i, .depth = 0, .range = {lo, hi - 1}};
       statements(s.body);
       env_.erase(s.var.get());
     });

@@ -1,24 +1,14 @@
 // Index arithmetic made smaller with what the enclosing loops say about their variables.
-#include <algorithm>
 #include <unordered_map>
 
 #include "detail.h"
+#include "pock/loop/range.h"
 #include "pock/loop/transform.h"
 
 namespace pock::loop {
 namespace {
 
 using Op = ScalarOp;
-
-// Least and greatest value, both included. Bounds beyond kFar are unknown.
-constexpr int64_t kFar = int64_t{1} << 60;
-struct Range {
-  int64_t lo = -kFar, hi = kFar;
-  bool known_lo() const { return lo > -kFar; }
-  bool known_hi() const { return hi < kFar; }
-};
-
-int64_t near(__int128 v) { return static_cast<int64_t>(std::clamp<__int128>(v, -kFar, kFar)); }
 
 class Simplifier {
  public:
@@ -98,7 +88,7 @@ class Simplifier {
         if (e->type != DType::i64) return e;
         int64_t d = e->args[1]->integer;
         Range r = range(e->args[0]);
-        if (!r.known_lo() || !r.known_hi() || floor_div(r.lo, d) != floor_div(r.hi, d)) return e;
+        if (!r.known() || floor_div(r.lo, d) != floor_div(r.hi, d)) return e;
         Expr quotient(floor_div(r.lo, d));
         return e->op == Op::floordiv ? quotient : e->args[0] - quotient * Expr(d);
       }
@@ -131,66 +121,11 @@ class Simplifier {
     }
   }
 
-  Range range(const Expr& e) {
-    switch (e->op) {
-      case Op::constant:
-        return {e->integer, e->integer};
-      case Op::var: {
-        auto found = ranges_.find(e->var.get());
-        return found == ranges_.end() ? Range{} : found->second;
-      }
-      case Op::floordiv: {
-        Range r = range(e->args[0]);
-        int64_t d = e->args[1]->integer;
-        return {r.known_lo() ? floor_div(r.lo, d) : r.lo, r.known_hi() ? floor_div(r.hi, d) : r.hi};
-      }
-      case Op::mod:
-        return {0, e->args[1]->integer - 1};
-      case Op::min: {
-        Range a = range(e->args[0]), b = range(e->args[1]);
-        return {std::min(a.lo, b.lo), std::min(a.hi, b.hi)};
-      }
-      case Op::max: {
-        Range a = range(e->args[0]), b = range(e->args[1]);
-        return {std::max(a.lo, b.lo), std::max(a.hi, b.hi)};
-      }
-      case Op::select: {
-        Range a = range(e->args[1]), b = range(e->args[2]);
-        return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)};
-      }
-      case Op::add:
-      case Op::sub:
-      case Op::neg:
-      case Op::mul:
-        return sum_range(e);
-      default:
-        return {};
-    }
-  }
-
-  Range sum_range(const Expr& e) {
-    if (e->type != DType::i64) return {};
-    Linear sum = linear(e);
-    if (sum.terms.size() == 1 && sum.terms[0].first.get() == e.get()) return product_range(e);
-    __int128 lo = sum.constant, hi = sum.constant;
-    bool known_lo = true, known_hi = true;
-    for (const auto& [atom, times] : sum.terms) {
-      Range r = range(atom);
-      known_lo &= times > 0 ? r.known_lo() : r.known_hi();
-      known_hi &= times > 0 ? r.known_hi() : r.known_lo();
-      lo += static_cast<__int128>(times) * (times > 0 ? r.lo : r.hi);
-      hi += static_cast<__int128>(times) * (times > 0 ? r.hi : r.lo);
-    }
-    return {known_lo ? near(lo) : -kFar, known_hi ? near(hi) : kFar};
-  }
-
-  // Of factors that are not negative.
-  Range product_range(const Expr& e) {
-    if (e->op != Op::mul) return {};
-    Range a = range(e->args[0]), b = range(e->args[1]);
-    if (a.lo < 0 || b.lo < 0) return {};
-    return {near(static_cast<__int128>(a.lo) * b.lo),
-            a.known_hi() && b.known_hi() ? near(static_cast<__int128>(a.hi) * b.hi) : kFar};
+  Range range(const Expr& e) const {
+    return range_of(e, [&](const Var& v) {
+      auto found = ranges_.find(&v);
+      return found == ranges_.end() ? Range{} : found->second;
+    });
   }
 
   std::unordered_map<const Var*, Range> ranges_;
