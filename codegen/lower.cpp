@@ -51,7 +51,6 @@ void lay_out(Program& p) {
   p.weights.bytes = p.params.bytes;
   Frozen frozen(p.weights);
   for (const Graph* g : {p.train, p.infer}) {
-    if (!g) continue;
     for (const Value* v : g->leaves()) {
       if (v->kind != ValueKind::param && v->kind != ValueKind::statistic && v->kind != ValueKind::constant)
         continue;
@@ -115,9 +114,6 @@ class KernelTable {
       auto found = workspace.find(&n);
       return found == workspace.end() ? int64_t{0} : found->second;
     };
-    if (&g == p_.infer)
-      for (const Value* v : g.inputs())
-        if (is_judged(v)) options.kept.push_back(v);
     plan = plan_memory(g, options);
     check_plan(g, plan, options);
   }
@@ -145,12 +141,12 @@ class KernelTable {
 
 }  // namespace
 
-Program lower(const Graph& train, const Graph* infer, const CompileOptions& options) {
-  Program p{.train = &train, .infer = infer, .options = options};
+Program lower(const Graph& train, const Graph& infer, const CompileOptions& options) {
+  Program p{.train = &train, .infer = &infer, .options = options};
   lay_out(p);
   KernelTable lowering(p);
   lowering.lower(train, p.train_uses, p.train_plan);
-  if (infer) lowering.lower(*infer, p.infer_uses, p.infer_plan);
+  lowering.lower(infer, p.infer_uses, p.infer_plan);
   return p;
 }
 

@@ -9,10 +9,6 @@ namespace pock {
 
 bool is_label(const Value* input) { return input->name == "labels" || input->name.starts_with("labels."); }
 
-bool is_judged(const Value* input) {
-  return is_label(input) && !is_float(input->type.dtype) && input->type.rank() == 1;
-}
-
 bool stores_nothing(const Program& p, const Graph& g, const Node& update) {
   return p.options.plan.updates_in_place && update_target(g, update.in(1)) == update.in(0);
 }

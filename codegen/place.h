@@ -19,8 +19,6 @@ struct Place {
 Place place_of(const Program&, const Graph&, const Value*);
 // Inputs that a loss compares with the model's output are called "labels" or "labels.NAME".
 bool is_label(const Value* input);
-// Class labels, one a sample: the runtime compares them with the predictions for the accuracy.
-bool is_judged(const Value* input);
 // Whether the result that this `update` stores was written straight into its parameter.
 bool stores_nothing(const Program&, const Graph&, const Node& update);
 // Bytes of a kernel's workspace argument in a node's planned workspace, where such arguments follow each

@@ -86,14 +86,16 @@ std::string derive_loss(const Graph& g, const std::string& wanted) {
 
 int attach_loss(Graph& g, const PassOptions& options) {
   std::string name = derive_loss(g, options.loss);
-  if (name == kModelLoss) return 0;
+  if (name == kModelLoss) {
+    if (options.inference) g.add_output(g.outputs()[0], "loss");
+    return options.inference;
+  }
   const LossDef& loss = *find_loss(name);
   Value* out = g.outputs()[0];
   Builder b(g, out->loc());
   bool undone = loss.on_logits && out->node && out->node->op->normalizes_classes;
   Value* samples = loss.per_sample(b, undone ? out->node->in(0) : out);
   if (options.inference) {
-    while (g.outputs().size() > 1) g.remove_output(g.outputs().size() - 1);
     g.add_output(samples, "sample_loss");
   } else {
     while (!g.outputs().empty()) g.remove_output(g.outputs().size() - 1);

@@ -31,7 +31,7 @@ const std::vector<Pass>& training_pipeline() {
 const std::vector<Pass>& inference_pipeline() {
   static const std::vector<Pass> passes = {
       {"preprocess", preprocess, "as in training", false},
-      {"loss", attach_loss, "output 1 becomes the loss of each sample", false},
+      {"loss", attach_loss, "the last output becomes the loss, of each sample where pock adds it", false},
       {"select", select, "as in training: norms ask for it", false},
       {"norms", norms, "folds what training folds, so that both read one copy of the weights", false},
       {"expand", expand, "batch norm uses its running statistics", false},

@@ -156,11 +156,17 @@ static bool take_metadata(struct json* j, const struct pock_program* program, st
   return take(j, '}');
 }
 
-static uint32_t find_tensor(const struct pock_program* program, const char* name) {
+// Whether a checkpoint has to do with a tensor of the program.
+static bool is_wanted(const struct pock_checkpoint* c, const struct pock_tensor* t) {
+  return t->role != POCK_FROZEN && !(c->weights_only && t->role == POCK_OPTIMIZER);
+}
+
+static uint32_t find_tensor(const struct pock_program* program, const struct pock_checkpoint* c,
+                            const char* name) {
   for (uint32_t i = 0; i < program->tensor_count; ++i) {
     const struct pock_tensor* t = &program->tensors[i];
     const char* rest = name;
-    if (t->role == POCK_FROZEN) continue;
+    if (!is_wanted(c, t)) continue;
     if (t->role == POCK_OPTIMIZER) {
       if (!pock_starts(rest, "optimizer/") || !pock_starts(rest + 10, t->slot)) continue;
       rest += 10 + pock_length(t->slot);
@@ -174,10 +180,11 @@ static uint32_t find_tensor(const struct pock_program* program, const char* name
 // One tensor's entry, its name already in `text`. False when it is not well-formed.
 static bool take_tensor(struct json* j, const struct pock_program* program, struct pock_text* text,
                         struct pock_checkpoint* out, struct header* h) {
-  uint32_t index = find_tensor(program, text->data);
+  uint32_t index = find_tensor(program, out, text->data);
   const struct pock_tensor* t = index < program->tensor_count ? &program->tensors[index] : NULL;
   bool fits = t && out->offsets[index] == UINT64_MAX, has[3] = {false, false, false};
-  if (!fits && !h->wrong.length)
+  bool skipped = !t && out->weights_only && pock_starts(text->data, "optimizer/");
+  if (!fits && !skipped && !h->wrong.length)
     pock_format(&h->wrong, "tensor '%.*s' %s", (int)pock_text_size(text), text->data,
                 t ? "is there twice" : "is not one that this program trains");
   uint64_t begin = 0, end = 0;
@@ -212,7 +219,8 @@ static bool take_tensor(struct json* j, const struct pock_program* program, stru
   } while (take(j, ','));
   if (!take(j, '}') || !has[0] || !has[1] || !has[2] || end < begin) return false;
   if (!fits) {
-    if (!h->wrong.length) pock_format(&h->wrong, "tensor '%s' has another element type or shape", t->name);
+    if (t && !h->wrong.length)
+      pock_format(&h->wrong, "tensor '%s' has another element type or shape", t->name);
     return true;
   }
   if (end - begin != t->bytes) return false;
@@ -270,13 +278,17 @@ enum pock_verdict pock_check_checkpoint(const struct pock_program* program, cons
                 program->model_hash);
     return POCK_FOREIGN;
   }
-  if (!h.same[POCK_OPTIMIZER_NAME]) return refuse(POCK_FOREIGN, why, "was trained with another optimizer");
-  if (!h.same[POCK_SCHEME])
+  if (!out->weights_only && !h.same[POCK_OPTIMIZER_NAME])
+    return refuse(POCK_FOREIGN, why, "was trained with another optimizer");
+  if (!out->weights_only && !h.same[POCK_SCHEME])
     return refuse(POCK_FOREIGN, why, "was trained with another choice of what is trained");
   // Same model, optimizer and scheme have the same tensors: anything else is damage.
   if (h.wrong.length) {
-    pock_format(why, "damaged: %.*s", (int)pock_text_size(&h.wrong), wrong);
-    return POCK_DAMAGED;
+    pock_format(
+        why,
+        h.same[POCK_SCHEME] ? "damaged: %.*s" : "was trained with another choice of what is trained: %.*s",
+        (int)pock_text_size(&h.wrong), wrong);
+    return h.same[POCK_SCHEME] ? POCK_DAMAGED : POCK_FOREIGN;
   }
   for (int i = POCK_STEP; i < POCK_FACTS; ++i)
     if (!h.same[i]) return refuse(POCK_DAMAGED, why, "damaged: a number in its metadata is none");
@@ -285,21 +297,22 @@ enum pock_verdict pock_check_checkpoint(const struct pock_program* program, cons
 
   out->data = bytes + 8 + size;
   uint64_t room = length - 8 - size, used = 0;
-  uint32_t crc = 0;
   for (uint32_t i = 0; i < program->tensor_count; ++i) {
     const struct pock_tensor* t = &program->tensors[i];
-    if (t->role == POCK_FROZEN) continue;
+    if (!is_wanted(out, t)) continue;
     if (out->offsets[i] == UINT64_MAX) {
+      if (!h.same[POCK_SCHEME]) continue;  // it was frozen there, as the model file has it
       pock_format(why, "damaged: tensor '%s' is missing", t->name);
       return POCK_DAMAGED;
     }
     if (out->offsets[i] > room || t->bytes > room - out->offsets[i])
       return refuse(POCK_DAMAGED, why, "truncated: the header names bytes past the end");
-    crc = pock_crc32(crc, out->data + out->offsets[i], t->bytes);
     used += t->bytes;
   }
-  if (used != room) return refuse(POCK_DAMAGED, why, "damaged: bytes that belong to no tensor");
-  if (!crc_is(crc, h.crc)) return refuse(POCK_DAMAGED, why, "damaged: the data does not match its checksum");
+  if (used != room && !out->weights_only)
+    return refuse(POCK_DAMAGED, why, "damaged: bytes that belong to no tensor");
+  if (!crc_is(pock_crc32(0, out->data, room), h.crc))
+    return refuse(POCK_DAMAGED, why, "damaged: the data does not match its checksum");
   return POCK_GOOD;
 }
 
@@ -307,8 +320,8 @@ void pock_load_checkpoint(const struct pock_program* program, const struct pock_
                           const struct pock_buffers* memory) {
   for (uint32_t i = 0; i < program->tensor_count; ++i) {
     const struct pock_tensor* t = &program->tensors[i];
+    if (checkpoint->offsets[i] == UINT64_MAX) continue;
     char* to = pock_saved_tensor(t, memory);
-    if (!to) continue;
     const uint8_t* from = checkpoint->data + checkpoint->offsets[i];
     if (t->dtype == POCK_F32)
       pock_copy_floats((float*)to, from, t->bytes / 4);

@@ -218,7 +218,7 @@ static bool convertible(uint8_t from, const struct pock_input* input) {
   return is_whole(from) && (input->feed == POCK_LABELS || from == POCK_I32 || from == POCK_I64);
 }
 
-static int64_t whole_at(const struct pock_array* array, uint64_t i) {
+int64_t pock_whole_at(const struct pock_array* array, uint64_t i) {
   int32_t narrow;
   int64_t wide;
   switch (array->dtype) {
@@ -255,7 +255,7 @@ static void check_values(const struct pock_source* source, struct pock_text* why
   else if (input->dtype == POCK_I32)
     low = INT32_MIN, high = INT32_MAX;
   for (uint64_t i = 0; i < source->array.count; ++i) {
-    int64_t value = whole_at(&source->array, i);
+    int64_t value = pock_whole_at(&source->array, i);
     if (value >= low && value <= high) continue;
     pock_format(why, "element %llu (sample %llu) is %lld, outside [%lld,%lld]", (unsigned long long)i,
                 (unsigned long long)(i / source->elements), (long long)value, (long long)low,
@@ -293,6 +293,7 @@ bool pock_open_dataset(const struct pock_program* program, const char* const* pa
   for (uint32_t i = 0; i < set->count; ++i) {
     struct pock_source* source = &set->sources[i];
     *source = (struct pock_source){.input = &program->inputs[i], .path = paths[i]};
+    if (!paths[i]) continue;
     source->elements = 1;
     for (uint32_t axis = 1; axis < source->input->rank; ++axis)
       source->elements *= (uint64_t)source->input->dims[axis];
@@ -349,16 +350,18 @@ void pock_gather(const struct pock_dataset* set, uint64_t sample, uint32_t row, 
     char* to =
         arena + (infer ? input->infer_offset : input->offset) + row * n * pock_dtype_bytes(input->dtype);
     const uint8_t* from = source->array.data + first * pock_dtype_bytes(source->array.dtype);
-    if (source->array.dtype == POCK_F32) {
+    if (!source->path) {
+      memset(to, 0, n * pock_dtype_bytes(input->dtype));
+    } else if (source->array.dtype == POCK_F32) {
       pock_copy_floats((float*)to, from, n);
     } else if (source->array.dtype == POCK_F64 && input->dtype == POCK_F32) {
       copy_doubles((float*)to, from, n);
     } else if (source->array.dtype == input->dtype) {
       memcpy(to, from, n * pock_dtype_bytes(input->dtype));
     } else if (input->dtype == POCK_I32) {
-      for (uint64_t k = 0; k < n; ++k) ((int32_t*)to)[k] = (int32_t)whole_at(&source->array, first + k);
+      for (uint64_t k = 0; k < n; ++k) ((int32_t*)to)[k] = (int32_t)pock_whole_at(&source->array, first + k);
     } else {
-      for (uint64_t k = 0; k < n; ++k) ((int64_t*)to)[k] = whole_at(&source->array, first + k);
+      for (uint64_t k = 0; k < n; ++k) ((int64_t*)to)[k] = pock_whole_at(&source->array, first + k);
     }
   }
 }

@@ -1,5 +1,5 @@
 // `trainer info`: what was compiled in.
-#include "runtime.h"
+#include "trainer.h"
 
 static uint64_t trained_count(const struct pock_program* program) {
   uint64_t total = 0;

@@ -37,6 +37,15 @@ void pock_unmap_file(struct pock_file* file) {
   *file = (struct pock_file){0};
 }
 
+// struct statx: the inode at byte 32, the device at byte 136.
+static bool is_one_file(const uint64_t a[32], const uint64_t b[32]) { return a[4] == b[4] && a[17] == b[17]; }
+
+bool pock_same_file(const char* a, const char* b) {
+  uint64_t first[32] = {0}, second[32] = {0};
+  return !pock_syscall(SYS_statx, HERE, (long)a, 0, 0x7FF, (long)first, 0) &&
+         !pock_syscall(SYS_statx, HERE, (long)b, 0, 0x7FF, (long)second, 0) && is_one_file(first, second);
+}
+
 int64_t pock_create_file(const char* path) {
   for (;;) {
     int64_t fd = open_file(path, 01 | 0100 /* write, create */), error;
@@ -47,8 +56,7 @@ int64_t pock_create_file(const char* path) {
     uint64_t ours[32] = {0}, there[32] = {0};
     pock_syscall(SYS_statx, fd, (long)"", 0x1000 /* of fd */, 0x7FF, (long)ours, 0);
     error = pock_syscall(SYS_statx, HERE, (long)path, 0, 0x7FF, (long)there, 0);
-    // struct statx: the inode at byte 32, the device at byte 136.
-    if (!error && ours[4] == there[4] && ours[17] == there[17]) {
+    if (!error && is_one_file(ours, there)) {
       error = pock_syscall(SYS_ftruncate, fd, 0, 0, 0, 0, 0);
       if (!error) return fd;
     }
@@ -216,15 +224,23 @@ static void return_from_signal(void) {}  // the kernel brings its own
 enum { RESTORER = 0 };
 #endif
 
-void pock_catch_signals(void) {
+static void handle(int number, void (*handler)(int)) {
   struct {
     void (*handler)(int);
     uint64_t flags;
     void (*restorer)(void);
     uint64_t mask;
-  } action = {on_signal, 0x10000000 /* restart system calls */ | RESTORER, return_from_signal, 0};
-  pock_syscall(SYS_rt_sigaction, 2 /* SIGINT */, (long)&action, 0, 8, 0, 0);
-  pock_syscall(SYS_rt_sigaction, 15 /* SIGTERM */, (long)&action, 0, 8, 0, 0);
+  } action = {handler, 0x10000000 /* restart system calls */ | RESTORER, return_from_signal, 0};
+  pock_syscall(SYS_rt_sigaction, number, (long)&action, 0, 8, 0, 0);
+}
+
+void pock_catch_signals(void) {
+  void (*const ignore)(int) = (void (*)(int))1;
+  handle(2 /* SIGINT */, on_signal);
+  handle(15 /* SIGTERM */, on_signal);
+  // Writing then fails with a reason, and what is there can be saved.
+  handle(13 /* SIGPIPE */, ignore);
+  handle(25 /* SIGXFSZ */, ignore);
 }
 
 int pock_caught_signal(void) { return caught; }

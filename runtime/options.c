@@ -1,34 +1,99 @@
 // The command line. What cannot work is refused here, before any file is opened.
-#include "runtime.h"
+//
+// An option is one row of the table below; the help of each command is printed from it.
+#include "trainer.h"
 
-static const char usage[] =
-    "usage: trainer train --data [INPUT=]FILE --labels [OUTPUT=]FILE [options]\n"
-    "       trainer info [--json]\n"
-    "       trainer --help | --version\n";
+enum kind { FLAG, COUNT, SEED, THREADS, NAME, LR, OPT, LOG, DATA, LABELS, OUTPUT };
 
-static const char train_help[] =
-    "usage: trainer train --data [INPUT=]FILE --labels [OUTPUT=]FILE [options]\n"
-    "\n"
-    "  --data [INPUT=]FILE      samples, .npy or IDX; once for each model input\n"
-    "  --labels [OUTPUT=]FILE   what they should give\n"
-    "  --epochs N               train until N epochs are done (default 1)\n"
-    "  --steps N                or until N steps are done; both count from the very first\n"
-    "                           step, so the ones done before --resume are included\n"
-    "  --lr X                   learning rate; short for --opt lr=X\n"
-    "  --opt KEY=VALUE          another number of the optimizer; `info` lists them\n"
-    "  --seed S                 order of the samples and randomness in the model\n"
-    "  --threads N              at most as many as planned when compiled\n"
-    "  --no-shuffle             take the samples in the order of the file\n"
-    "  --poison-arena           fill the arena with NaN before each step; the result must\n"
-    "                           not change (a check of the compiler)\n"
-    "  --eval-data [INPUT=]FILE, --eval-labels [OUTPUT=]FILE\n"
-    "                           evaluate on these at the start and after each epoch\n"
-    "  --checkpoint FILE        save at the end, and on SIGINT or SIGTERM\n"
-    "  --checkpoint-every STEPS and every so many steps\n"
-    "  --resume FILE            go on from a checkpoint; give the other options again\n"
-    "  --log json               one JSON object a step on standard output\n";
+struct option {
+  const char *name, *value, *help;  // value: what follows it; NULL for a flag
+  uint8_t commands;                 // a bit for each enum pock_command
+  uint8_t kind;
+  uint16_t field;  // of struct pock_options
+};
 
-static void say_help(const char* text) { pock_write(1, text, pock_length(text)); }
+enum { TRAIN = 1 << POCK_TRAIN, EVAL = 1 << POCK_EVAL, PREDICT = 1 << POCK_PREDICT, INFO = 1 << POCK_INFO };
+#define FIELD(name) offsetof(struct pock_options, name)
+
+static const struct option options[] = {
+    {"--data", "[INPUT=]FILE", "samples, .npy or IDX; once for each model input", TRAIN | EVAL | PREDICT,
+     DATA, FIELD(data)},
+    {"--labels", "[OUTPUT=]FILE", "what they should give", TRAIN | EVAL, LABELS, FIELD(data)},
+    {"--output", "[OUTPUT=]FILE",
+     "write the model's output as .npy, a row for each sample;\n"
+     "once for each output that is wanted",
+     PREDICT, OUTPUT, FIELD(outputs)},
+    {"--weights", "CHECKPOINT", "take parameters and statistics from a checkpoint", TRAIN | EVAL | PREDICT,
+     NAME, FIELD(weights)},
+    {"--epochs", "N", "train until N epochs are done (default 1)", TRAIN, COUNT, FIELD(epochs)},
+    {"--steps", "N",
+     "or until N steps are done; both count from the very first\n"
+     "step, so the ones done before --resume are included",
+     TRAIN, COUNT, FIELD(steps)},
+    {"--lr", "X", "learning rate; short for --opt lr=X", TRAIN, LR, 0},
+    {"--opt", "KEY=VALUE", "another number of the optimizer; `info` lists them", TRAIN, OPT, 0},
+    {"--seed", "S", "order of the samples and randomness in the model", TRAIN, SEED, FIELD(seed)},
+    {"--no-shuffle", NULL, "take the samples in the order of the file", TRAIN, FLAG, FIELD(no_shuffle)},
+    {"--eval-data", "[INPUT=]FILE", "evaluate on these at the start and after each epoch", TRAIN, DATA,
+     FIELD(eval_data)},
+    {"--eval-labels", "[OUTPUT=]FILE", "what they should give", TRAIN, LABELS, FIELD(eval_data)},
+    {"--checkpoint", "FILE", "save at the end, and on SIGINT or SIGTERM", TRAIN, NAME, FIELD(checkpoint)},
+    {"--checkpoint-every", "STEPS", "and every so many steps", TRAIN, COUNT, FIELD(checkpoint_every)},
+    {"--resume", "FILE", "go on from a checkpoint; give the other options again", TRAIN, NAME, FIELD(resume)},
+    {"--threads", "N", "at most as many as planned when compiled", TRAIN | EVAL | PREDICT, THREADS,
+     FIELD(threads)},
+    {"--poison-arena", NULL,
+     "fill the arena with NaN before each step; the result must\n"
+     "not change (a check of the compiler)",
+     TRAIN | EVAL | PREDICT, FLAG, FIELD(poison_arena)},
+    {"--log", "json", "JSON on standard output: an object a line", TRAIN | EVAL, LOG, FIELD(log_json)},
+    {"--json", NULL, "as JSON", INFO, FLAG, FIELD(info_json)},
+};
+enum { OPTIONS = sizeof options / sizeof *options };
+
+static const struct {
+  char name[8];
+  const char *usage, *purpose;
+} commands[] = {
+    [POCK_TRAIN] = {"train", "--data [INPUT=]FILE --labels [OUTPUT=]FILE [options]", "Trains the model."},
+    [POCK_EVAL] = {"eval", "--data [INPUT=]FILE --labels [OUTPUT=]FILE [options]",
+                   "Prints the loss, and the accuracy where labels are class ids."},
+    [POCK_PREDICT] = {"predict", "--data [INPUT=]FILE --output [OUTPUT=]FILE [options]",
+                      "Writes what the model gives for each sample."},
+    [POCK_INFO] = {"info", "[--json]", "Prints what was compiled in."},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static void put_usage(struct pock_text* out) {
+  for (int i = 0; i < COMMANDS; ++i)
+    pock_format(out, "%s trainer %s %s\n", i ? "      " : "usage:", commands[i].name, commands[i].usage);
+  pock_format(out, "       trainer COMMAND --help | --help | --version\n");
+}
+
+static void put_option(struct pock_text* out, const struct option* o) {
+  size_t before = out->length;
+  pock_format(out, "  %s %s", o->name, o->value ? o->value : "");
+  while (out->length < before + 27) pock_put(out, ' ');
+  for (const char* c = o->help; *c; ++c) {
+    pock_put(out, *c);
+    for (int i = 0; *c == '\n' && i < 27; ++i) pock_put(out, ' ');
+  }
+  pock_put(out, '\n');
+}
+
+static void say_help(enum pock_command command) {
+  char buffer[4096];
+  struct pock_text out = {buffer, 0, sizeof buffer};
+  if (command == POCK_DONE) {
+    put_usage(&out);
+  } else {
+    pock_format(&out, "usage: trainer %s %s\n\n%s\n\n", commands[command].name, commands[command].usage,
+                commands[command].purpose);
+    for (int i = 0; i < OPTIONS; ++i)
+      if (options[i].commands >> command & 1) put_option(&out, &options[i]);
+  }
+  pock_write(1, buffer, pock_text_size(&out));
+}
 
 struct parser {
   const struct pock_program* program;
@@ -48,32 +113,37 @@ static bool bad(const char* format, ...) {
   return false;
 }
 
-static bool set_path(struct parser* p, const char* option, enum pock_feed feed, const char** paths,
+// What NAME=FILE may name for an option, and NULL for what it may not.
+static const char* name_at(const struct pock_program* program, uint32_t i, enum kind kind) {
+  if (kind == OUTPUT) return program->outputs[i].name;
+  return program->inputs[i].feed == (kind == DATA ? POCK_DATA : POCK_LABELS) ? program->inputs[i].name : NULL;
+}
+
+static bool set_path(struct parser* p, const char* option, enum kind kind, const char** paths,
                      const char* value) {
-  const struct pock_program* program = p->program;
-  uint32_t named = program->input_count, only = program->input_count, count = 0;
-  for (uint32_t i = 0; i < program->input_count; ++i) {
-    const struct pock_input* input = &program->inputs[i];
-    if (input->feed != feed) continue;
+  uint32_t all = kind == OUTPUT ? p->program->output_count : p->program->input_count;
+  uint32_t named = all, only = all, count = 0;
+  char buffer[512];
+  struct pock_text names = {buffer, 0, sizeof buffer};
+  for (uint32_t i = 0; i < all; ++i) {
+    const char* name = name_at(p->program, i, kind);
+    if (!name) continue;
     ++count;
     only = i;
-    if (pock_starts(value, input->name) && value[pock_length(input->name)] == '=') named = i;
+    pock_format(&names, " %s", name);
+    if (pock_starts(value, name) && value[pock_length(name)] == '=') named = i;
   }
   if (count == 0) return bad("%s: this model takes none", option);
-  if (named < program->input_count) {
-    value += pock_length(program->inputs[named].name) + 1;
+  if (named < all) {
+    value += pock_length(name_at(p->program, named, kind)) + 1;
   } else if (count == 1) {
     named = only;
   } else {
-    char buffer[512];
-    struct pock_text names = {buffer, 0, sizeof buffer};
-    for (uint32_t i = 0; i < program->input_count; ++i)
-      if (program->inputs[i].feed == feed) pock_format(&names, " %s", program->inputs[i].name);
     return bad("%s %s: say NAME=FILE, where NAME is one of:%.*s", option, value, (int)pock_text_size(&names),
                buffer);
   }
   if (!*value) return bad("%s: the file name is empty", option);
-  if (paths[named]) return bad("%s: '%s' was given twice", option, program->inputs[named].name);
+  if (paths[named]) return bad("%s: '%s' was given twice", option, name_at(p->program, named, kind));
   paths[named] = value;
   return true;
 }
@@ -101,154 +171,138 @@ static bool set_hyper(struct parser* p, const char* key, size_t length, const ch
              (int)pock_text_size(&keys), buffer);
 }
 
-static bool set_count(const char* option, const char* value, uint64_t least, uint64_t most, uint64_t* out) {
+static bool set_count(const char* option, const char* value, uint64_t least, uint64_t* out) {
   if (!pock_parse_whole(value, out)) return bad("%s needs a whole number, not '%s'", option, value);
-  if (*out < least) return bad("%s must be at least %llu", option, (unsigned long long)least);
-  if (*out > most) return bad("%s may be at most %llu", option, (unsigned long long)most);
-  return true;
+  return *out >= least || bad("%s must be at least %llu", option, (unsigned long long)least);
 }
 
-static bool set_file(const char* option, const char* value, const char** out) {
-  if (!*value) return bad("%s: the file name is empty", option);
-  *out = value;
-  return true;
-}
-
-enum option {
-  EPOCHS,
-  STEPS,
-  LR,
-  SEED,
-  THREADS,
-  NO_SHUFFLE,
-  POISON_ARENA,
-  CHECKPOINT,
-  CHECKPOINT_EVERY,
-  RESUME,
-  LOG,  // at most once
-  DATA,
-  LABELS,
-  EVAL_DATA,
-  EVAL_LABELS,
-  OPT,
-  UNKNOWN
-};
-
-static const char option_names[UNKNOWN][20] = {
-    "--epochs",           "--steps",      "--lr",           "--seed",
-    "--threads",          "--no-shuffle", "--poison-arena", "--checkpoint",
-    "--checkpoint-every", "--resume",     "--log",          "--data",
-    "--labels",           "--eval-data",  "--eval-labels",  "--opt"};
-
-static bool set_option(struct parser* p, enum option option, const char* value) {
+static bool set_option(struct parser* p, const struct option* option, const char* value) {
   struct pock_options* o = p->options;
-  const char* name = option_names[option];
-  uint64_t number;
-  switch (option) {
-    case EPOCHS:
-      return set_count(name, value, 1, UINT64_MAX, &o->epochs);
-    case STEPS:
-      return set_count(name, value, 1, UINT64_MAX, &o->steps);
+  void* field = (char*)o + option->field;
+  switch ((enum kind)option->kind) {
+    case FLAG:
+      return *(bool*)field = true;
+    case COUNT:
+      return set_count(option->name, value, 1, field);
     case SEED:
-      return o->seed_given = set_count(name, value, 0, UINT64_MAX, &o->seed);
+      return o->seed_given = set_count(option->name, value, 0, field);
+    case THREADS:
+      if (!set_count(option->name, value, 1, field)) return false;
+      return o->threads <= p->program->threads ||
+             bad("--threads %s: this program was planned for at most %d; compile it with --threads %s", value,
+                 (int)p->program->threads, value);
+    case NAME:
+      *(const char**)field = value;
+      return *value || bad("%s: the file name is empty", option->name);
     case LR:
       return set_hyper(p, "lr", 2, value);
-    case NO_SHUFFLE:
-      return o->no_shuffle = true;
-    case POISON_ARENA:
-      return o->poison_arena = true;
-    case CHECKPOINT:
-      return set_file(name, value, &o->checkpoint);
-    case CHECKPOINT_EVERY:
-      return set_count(name, value, 1, UINT64_MAX, &o->checkpoint_every);
-    case RESUME:
-      return set_file(name, value, &o->resume);
-    case DATA:
-      return set_path(p, name, POCK_DATA, o->data, value);
-    case LABELS:
-      return set_path(p, name, POCK_LABELS, o->data, value);
-    case EVAL_DATA:
-      o->evaluate = true;
-      return set_path(p, name, POCK_DATA, o->eval_data, value);
-    case EVAL_LABELS:
-      o->evaluate = true;
-      return set_path(p, name, POCK_LABELS, o->eval_data, value);
-    case LOG:
-      if (!pock_equal(value, "json")) return bad("--log knows json, not '%s'", value);
-      return o->log_json = true;
-    case THREADS:
-      if (!set_count(name, value, 1, UINT64_MAX, &number)) return false;
-      if (number > p->program->threads)
-        return bad("--threads %s: this program was planned for at most %d; compile it with --threads %s",
-                   value, (int)p->program->threads, value);
-      o->threads = (uint32_t)number;
-      return true;
     case OPT:
       for (size_t n = 0; value[n]; ++n)
         if (value[n] == '=') return set_hyper(p, value, n, value + n + 1);
       return bad("--opt needs KEY=VALUE, not '%s'", value);
-    default:
-      return false;
+    case LOG:
+      *(bool*)field = pock_equal(value, "json");
+      return o->log_json || bad("--log knows json, not '%s'", value);
+    case DATA:
+    case LABELS:
+    case OUTPUT:
+      return set_path(p, option->name, option->kind, *(const char***)field, value);
   }
+  return false;
 }
 
-static bool check_paths(const struct parser* p, const char** paths, const char* data, const char* labels) {
+static bool any_path(const char** paths, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i)
+    if (paths[i]) return true;
+  return false;
+}
+
+static bool check_paths(const struct parser* p, const char** paths, const char* prefix) {
+  bool good = true;
   for (uint32_t i = 0; i < p->program->input_count; ++i)
     if (!paths[i])
-      return bad("no file for '%s'; give %s", p->program->inputs[i].name,
-                 p->program->inputs[i].feed == POCK_DATA ? data : labels);
-  return true;
+      good = bad("no file for '%s'; give --%s%s", p->program->inputs[i].name, prefix,
+                 p->program->inputs[i].feed == POCK_DATA ? "data" : "labels");
+  return good;
 }
 
-static bool parse_train(struct parser* p, char** argv) {
+static bool check_train(const struct parser* p) {
   struct pock_options* o = p->options;
-  for (; *argv; ++argv) {
-    if (pock_equal(*argv, "--help")) {
-      say_help(train_help);
-      o->command = POCK_DONE;
-      return true;
-    }
-    enum option option = EPOCHS;
-    while (option < UNKNOWN && !pock_equal(*argv, option_names[option])) ++option;
-    if (option == UNKNOWN) return bad("unknown option '%s'; see trainer train --help", *argv);
-    if (option < DATA) {
-      if (p->seen >> option & 1) return bad("%s was given twice", *argv);
-      p->seen |= (uint32_t)1 << option;
-    }
-    bool flag = option == NO_SHUFFLE || option == POISON_ARENA;
-    if (!flag && !argv[1]) return bad("%s needs a value", *argv);
-    if (!set_option(p, option, flag ? "" : *++argv)) return false;
-  }
-  if (!check_paths(p, o->data, "--data", "--labels")) return false;
-  if (o->evaluate && !check_paths(p, o->eval_data, "--eval-data", "--eval-labels")) return false;
-  if (o->evaluate && p->program->sample_loss_offset == UINT64_MAX)
-    return bad(
-        "--eval-data: this model computes its own loss, over a whole batch, so there is none for single "
-        "samples");
+  o->evaluate = any_path(o->eval_data, p->program->input_count);
+  if (!check_paths(p, o->data, "") || (o->evaluate && !check_paths(p, o->eval_data, "eval-"))) return false;
   if (o->epochs && o->steps) return bad("give --epochs or --steps, not both");
   if (o->checkpoint_every && !o->checkpoint) return bad("--checkpoint-every needs --checkpoint");
+  if (o->resume && o->weights)
+    return bad("give --resume, which goes on with a run, or --weights, which starts one; not both");
   if (!o->epochs && !o->steps) o->epochs = 1;
   return true;
 }
 
-bool pock_parse_options(const struct pock_program* program, char** argv, struct pock_options* options) {
-  struct parser p = {program, options, 0};
-  options->command = POCK_TRAIN;
-  options->seed = program->seed;
-  for (uint32_t i = 0; i < program->hyper_count; ++i) options->hypers[i] = program->hypers[i].value;
-  const char* first = argv[0] && argv[1] ? argv[1] : "";
-  if (pock_equal(first, "train")) return parse_train(&p, argv + 2);
-  if (pock_equal(first, "info")) {
-    options->command = POCK_INFO;
-    if (!argv[2]) return true;
-    options->info_json = pock_equal(argv[2], "--json") && !argv[3];
-    if (options->info_json) return true;
-    return bad("info knows --json, not '%s'", pock_equal(argv[2], "--json") ? argv[3] : argv[2]);
+static bool check_predict(const struct parser* p) {
+  const struct pock_program* program = p->program;
+  const struct pock_options* o = p->options;
+  if (!any_path(o->outputs, program->output_count)) return bad("nothing to write; give --output");
+  uint64_t wanted = 0;
+  for (uint32_t i = 0; i < program->output_count; ++i)
+    if (o->outputs[i]) wanted |= (uint64_t)1 << (i < 63 ? i : 63);
+  bool good = true;
+  for (uint32_t i = 0; i < program->input_count; ++i)
+    if (!o->data[i] && (program->inputs[i].reaches & wanted))
+      good = bad("no file for '%s'; give --data", program->inputs[i].name);
+  if (good && !any_path(o->data, program->input_count)) return bad("how many samples? give --data");
+  return good;
+}
+
+static bool parse_command(struct parser* p, char** argv, enum pock_command command) {
+  for (; *argv; ++argv) {
+    if (pock_equal(*argv, "--help")) {
+      say_help(command);
+      p->options->command = POCK_DONE;
+      return true;
+    }
+    uint32_t i = 0;
+    while (i < OPTIONS && !(options[i].commands >> command & 1 && pock_equal(*argv, options[i].name))) ++i;
+    if (i == OPTIONS) return bad("unknown option '%s'; see trainer %s --help", *argv, commands[command].name);
+    const struct option* o = &options[i];
+    if (o->kind < LR || o->kind == LOG) {
+      if (p->seen >> i & 1) return bad("%s was given twice", *argv);
+      p->seen |= (uint32_t)1 << i;
+    }
+    if (o->value && !argv[1]) return bad("%s needs a value", *argv);
+    if (!set_option(p, o, o->value ? *++argv : "")) return false;
   }
-  options->command = POCK_DONE;
-  if (pock_equal(first, "--help")) return say_help(usage), say_help("\n"), say_help(train_help), true;
-  if (pock_equal(first, "--version")) return say_help(program->compiler), say_help("\n"), true;
-  if (*first) pock_say("trainer: unknown command '%s'\n", first);
-  pock_say("%s", usage);
+  switch (command) {
+    case POCK_TRAIN:
+      return check_train(p);
+    case POCK_EVAL:
+      return check_paths(p, p->options->data, "");
+    case POCK_PREDICT:
+      return check_predict(p);
+    default:
+      return true;
+  }
+}
+
+bool pock_parse_options(const struct pock_program* program, char** argv, struct pock_options* out) {
+  struct parser p = {program, out, 0};
+  out->seed = program->seed;
+  for (uint32_t i = 0; i < program->hyper_count; ++i) out->hypers[i] = program->hypers[i].value;
+  const char* first = argv[0] && argv[1] ? argv[1] : "";
+  for (int i = 0; i < COMMANDS; ++i)
+    if (pock_equal(first, commands[i].name)) {
+      out->command = (enum pock_command)i;
+      return parse_command(&p, argv + 2, out->command);
+    }
+  out->command = POCK_DONE;
+  if (pock_equal(first, "--help")) return say_help(POCK_DONE), true;
+  char buffer[1024];
+  struct pock_text text = {buffer, 0, sizeof buffer};
+  if (pock_equal(first, "--version")) {
+    pock_format(&text, "%s\n", program->compiler);
+    return !pock_write(1, buffer, pock_text_size(&text));
+  }
+  if (*first) pock_format(&text, "trainer: unknown command '%s'\n", first);
+  put_usage(&text);
+  pock_write(2, buffer, pock_text_size(&text));
   return false;
 }

@@ -54,9 +54,25 @@ struct pock_input {
   uint64_t offset;  // into the arena
   uint64_t infer_offset;
   uint64_t bytes;
-  int64_t classes;  // labels: ids must lie in [0, classes); 0 where that does not apply
+  int64_t classes;   // labels: ids must lie in [0, classes); 0 where that does not apply
+  uint64_t reaches;  // bit i: output i depends on it; bit 63 stands for all outputs from there on
+  uint32_t output;   // labels: index of that output; its last axis holds the scores where `classes` > 0
   uint8_t dtype;
   uint8_t feed;  // enum pock_feed
+  uint8_t rank;
+};
+
+// A block of memory that a value lives in, numbered as the fields of pock_buffers.
+enum pock_block { POCK_ARENA = 0, POCK_PARAMS = 1, POCK_STATE = 2, POCK_WEIGHTS = 3 };
+
+// An output of the model, as the model file has it. Valid after infer().
+struct pock_output {
+  const char* name;
+  const int64_t* dims;
+  uint64_t offset;  // into `block`
+  uint64_t bytes;
+  uint8_t dtype;
+  uint8_t block;  // enum pock_block: an output may be a parameter or a constant
   uint8_t rank;
 };
 
@@ -97,22 +113,21 @@ struct pock_program {
   const char* target;      // "x86-64 (znver4)"
   // Trained ones and statistics in file order, then optimizer state, then frozen ones.
   const struct pock_tensor* tensors;
-  const struct pock_input* inputs;  // model inputs, then labels
+  const struct pock_input* inputs;    // model inputs, then labels
+  const struct pock_output* outputs;  // in the model's order
   const struct pock_hyper* hypers;
   const char* weights;  // [0, params_bytes): the params block at start; frozen ones follow
   uint64_t arena_bytes, params_bytes, state_bytes, weights_bytes;
   uint64_t scalars_count;
   uint64_t loss_offset;  // f32 scalar in the arena, valid after forward()
-  // The inference graph shares the arena and the parameters. Offsets are valid after infer().
-  uint64_t predictions_offset;  // f32[batch, ...] the model's first output
-  uint64_t predictions_count;   // elements a sample; with class labels, the classes
-  uint64_t sample_loss_offset;  // f32[batch], each sample's loss; ~0 where the model has its own loss
-  uint64_t seed;                // compiled-in --seed
-  uint64_t cpu_needs;           // enum pock_cpu bits the kernels rely on
-  uint32_t tensor_count, input_count, hyper_count;
+  // The inference graph shares the arena and the parameters. In the arena, valid after infer():
+  uint64_t infer_loss_offset;  // f32[infer_loss_count]
+  uint64_t infer_loss_count;   // the batch: the loss of each sample; 1: the model's own, over the whole batch
+  uint64_t seed;               // compiled-in --seed
+  uint64_t cpu_needs;          // enum pock_cpu bits the kernels rely on
+  uint32_t tensor_count, input_count, output_count, hyper_count;
   uint32_t batch;
   uint32_t threads;  // planned for at most this many
-  uint8_t accuracy;  // predictions are class scores and labels class ids
 
   // Step inputs in float from hyper-parameters in double; `step` counts from 1.
   // Without threads (null), all work is done on the calling thread.

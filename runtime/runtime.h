@@ -1,4 +1,5 @@
-// What the files of the runtime share. Generated code sees pock.h only.
+// What the files of the runtime share, whatever drives it. Generated code sees pock.h only; what belongs to the
+// trainer's command line is in trainer.h.
 //
 // Errors of the system travel as negative errno values; problems a person has to read are written into a
 // pock_text, so that one run can report all of them.
@@ -58,15 +59,18 @@ void pock_close(int fd);
 int64_t pock_rename(const char* from, const char* to);
 int64_t pock_link(const char* from, const char* to);
 int64_t pock_unlink(const char* path);
-const char* pock_reason(int64_t error);  // "no such file or directory"
+bool pock_same_file(const char* a, const char* b);  // both there, and one file
+const char* pock_reason(int64_t error);             // "no such file or directory"
 void* pock_reserve(
     uint64_t bytes);  // zeroed, 2 MiB aligned, huge pages where they fit; NULL when out of memory
 double pock_seconds(void);
 uint32_t pock_cores(void);     // that this process may run on
 uint64_t pock_rss_anon(void);  // bytes of own memory in use; 0 when the system does not say
 bool pock_is_terminal(int fd);
-void pock_catch_signals(void);  // SIGINT and SIGTERM: the first is noted, a second ends the process
-int pock_caught_signal(void);   // its number, or 0
+// SIGINT and SIGTERM: the first is noted, a second ends the process. A closed pipe or a full file only make
+// writing fail.
+void pock_catch_signals(void);
+int pock_caught_signal(void);                                                  // its number, or 0
 void pock_say(const char* format, ...) __attribute__((format(printf, 1, 2)));  // to stderr
 
 // ---- cpu.c
@@ -105,12 +109,14 @@ struct pock_dataset {
   uint32_t count, batch;
   uint64_t samples;
 };
-// Maps and checks one file for each input; appends every problem to `report` and is false if there was one.
-// The files came from --data and --labels, with `prefix` ("" or "eval-") in their names.
+// Maps and checks the file of each input that has a path; appends every problem to `report` and is false if
+// there was one. The files came from --data and --labels, with `prefix` ("" or "eval-") in their names.
 bool pock_open_dataset(const struct pock_program* program, const char* const* paths, const char* prefix,
                        struct pock_dataset* set, struct pock_text* report);
-// Copies one sample of every source into row `row` of the batch.
+// Copies one sample of every source into row `row` of the batch; zeros where a source has no file.
 void pock_gather(const struct pock_dataset* set, uint64_t sample, uint32_t row, char* arena, bool infer);
+// Of an array of whole numbers, any of the types that are read.
+int64_t pock_whole_at(const struct pock_array* array, uint64_t i);
 // Copies floats; denormals become zero.
 void pock_copy_floats(float* to, const void* from, uint64_t count);
 
@@ -158,8 +164,9 @@ bool pock_try_checkpoint_path(const char* path, bool known, struct pock_text* wh
 
 enum pock_verdict { POCK_GOOD, POCK_DAMAGED, POCK_FOREIGN };
 struct pock_checkpoint {
+  bool weights_only;  // parameters and statistics, of a run that may have trained less, or otherwise
   const uint8_t* data;
-  uint64_t* offsets;         // into data, one for each tensor of the program; the caller's memory
+  uint64_t* offsets;         // into data, one for each tensor of the program, or ~0; the caller's memory
   struct pock_text scratch;  // pock_checkpoint_scratch() bytes of the caller's memory
   struct pock_progress progress;
 };
@@ -171,29 +178,7 @@ enum pock_verdict pock_check_checkpoint(const struct pock_program* program, cons
 void pock_load_checkpoint(const struct pock_program* program, const struct pock_checkpoint* checkpoint,
                           const struct pock_buffers* memory);
 
-// ---- options.c
-enum pock_command { POCK_TRAIN, POCK_INFO, POCK_DONE };  // done: help or a version was printed
-struct pock_options {
-  enum pock_command command;
-  const char **data, **eval_data;  // a path for each input, or NULL
-  bool evaluate;
-  double* hypers;
-  bool* hyper_given;
-  uint64_t epochs, steps;  // one of them is 0
-  uint64_t seed;
-  bool seed_given, no_shuffle, poison_arena, log_json, info_json;
-  uint32_t threads;  // 0: not given
-  const char *checkpoint, *resume;
-  uint64_t checkpoint_every;
-};
-// False after printing what is wrong. The arrays are the caller's, zeroed and as long as the program's
-// tables.
-bool pock_parse_options(const struct pock_program* program, char** argv, struct pock_options* options);
-
-// ---- info.c
-void pock_print_info(const struct pock_program* program, bool json);
-
-// ---- main_trainer.c
+// What pock_start() calls: the program.
 int pock_main(int argc, char** argv);
 
 #endif

@@ -193,16 +193,14 @@ void run_compile(const CompileArgs& args) {
     for (const std::string& name : args.print_after)
       if (name == pass) fmt::print(stderr, "# after {}\n{}", pass, print(g));
   };
-  std::unique_ptr<Graph> train = model->clone(), infer;
+  std::unique_ptr<Graph> train = model->clone(), infer = model->clone();
   train->name = "train";
-  std::vector<PassRun> train_runs = run_passes(*train, training_pipeline(), options, run), infer_runs;
-  if (loss != kModelLoss) {
-    infer = model->clone();
-    infer->name = "infer";
-    PassOptions inference = options;
-    inference.inference = true;
-    infer_runs = run_passes(*infer, inference_pipeline(), inference, {args.disabled, nullptr});
-  }
+  std::vector<PassRun> train_runs = run_passes(*train, training_pipeline(), options, run);
+  infer->name = "infer";
+  PassOptions inference = options;
+  inference.inference = true;
+  std::vector<PassRun> infer_runs =
+      run_passes(*infer, inference_pipeline(), inference, {args.disabled, nullptr});
   if (args.emit == "graph") {
     save_graph(*train, args.out.empty() ? "-" : args.out);
     return;
@@ -218,7 +216,7 @@ void run_compile(const CompileArgs& args) {
   compile.loss_name = loss;
   compile.scheme = scheme_text(*train);
   compile.model_name = model->model_file;
-  Program program = lower(*train, infer.get(), compile);
+  Program program = lower(*train, *infer, compile);
 
   std::string bytes = code(program, args.emit);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

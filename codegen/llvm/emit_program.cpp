@@ -4,6 +4,7 @@
 #include <llvm/IR/Module.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "llvm/emit_steps.h"
 #include "llvm/machine.h"
@@ -22,18 +23,12 @@ class Tables {
       : module_(module), p_(program), c_(module.getContext()), b_(module.getContext()) {}
 
   void emit(const EntryPoints& entries) {
-    const std::vector<Constant*> tensors = tensor_rows(), inputs = input_rows(), hypers = hyper_rows();
-    const Graph& train = *p_.train;
+    const std::vector<Constant*> tensors = tensor_rows(), inputs = input_rows(), outputs = output_rows(),
+                                 hypers = hyper_rows();
+    const Graph &train = *p_.train, &infer = *p_.infer;
     const int64_t batch = batch_of(train);
-    POCK_CHECK(!train.outputs().empty(), "graph {} has no loss", train.name);
-    int64_t predictions = 0, predictions_count = 0, sample_loss = -1;
-    bool accuracy = false;
-    if (p_.infer) {
-      predictions = in_arena(*p_.infer, p_.infer->outputs()[0]);
-      predictions_count = p_.infer->outputs()[0]->type.elements() / batch;
-      if (p_.infer->outputs().size() > 1) sample_loss = in_arena(*p_.infer, p_.infer->outputs()[1]);
-      for (const Value* v : train.inputs()) accuracy |= is_judged(v);
-    }
+    POCK_CHECK(!train.outputs().empty() && !infer.outputs().empty(), "graph {} has no loss", train.name);
+    const Value* infer_loss = infer.outputs().back();
     auto* weights = new llvm::GlobalVariable(module_, b_.getInt8Ty(), true,
                                              llvm::GlobalValue::ExternalLinkage, nullptr, kWeightsSymbol);
     weights->setVisibility(llvm::GlobalValue::HiddenVisibility);
@@ -46,6 +41,7 @@ class Tables {
                                 text(fmt::format("x86-64 ({})", p_.options.target.cpu)),
                                 table(tensors),
                                 table(inputs),
+                                table(outputs),
                                 table(hypers),
                                 weights,
                                 u64(p_.arena_bytes()),
@@ -54,21 +50,20 @@ class Tables {
                                 u64(p_.weights.bytes),
                                 u64(train.scalars().size()),
                                 u64(in_arena(train, train.outputs()[0])),
-                                u64(predictions),
-                                u64(predictions_count),
-                                u64(sample_loss),
+                                u64(in_arena(infer, infer_loss)),
+                                u64(infer_loss->type.elements()),
                                 u64(static_cast<int64_t>(p_.options.seed)),
                                 u64(static_cast<int64_t>(p_.options.target.cpu_needs)),
                                 u32(tensors.size()),
                                 u32(inputs.size()),
+                                u32(outputs.size()),
                                 u32(hypers.size()),
                                 u32(batch),
                                 u32(p_.options.threads),
-                                u8(accuracy),
                                 entries.scalars,
                                 entries.forward,
                                 entries.update,
-                                entries.infer ? static_cast<Constant*>(entries.infer) : null()});
+                                entries.infer});
     same_size(program, sizeof(struct pock_program), "pock_program");
     new llvm::GlobalVariable(module_, program->getType(), true, llvm::GlobalValue::ExternalLinkage, program,
                              "pock_program");
@@ -152,28 +147,67 @@ class Tables {
 
   std::vector<Constant*> input_rows() {
     std::vector<Constant*> data, labels;
+    const Graph& infer = *p_.infer;
+    std::unordered_map<const Value*, uint64_t> reached = reached_outputs();
     for (const Value* v : p_.train->inputs()) {
+      const Value* same = infer.find(v->name);
+      POCK_CHECK(same, "input {} is not in graph {}", v->name, infer.name);
       const bool label = is_label(v);
       std::string name = v->name;
-      int64_t classes = 0, infer_offset = -1;
-      if (p_.infer) {
-        for (const Value* same : p_.infer->inputs()) {
-          if (same->name != v->name) continue;
-          infer_offset = in_arena(*p_.infer, same);
-        }
-        const Value* scores = p_.infer->outputs()[0];
-        if (label && !is_float(v->type.dtype) && scores->type.rank() > 0) classes = scores->type.dim(-1);
-        if (label && name == "labels") name = p_.infer->output_name(0);
+      int64_t classes = 0, output = -1;
+      if (label) {
+        output = judged_output(v);
+        const Type& scores = infer.outputs()[output]->type;
+        name = infer.output_name(output);
+        if (!is_float(v->type.dtype) && scores.rank() > 0) classes = scores.dim(-1);
       }
-      if (name.starts_with("labels.")) name = name.substr(sizeof("labels.") - 1);
-      Constant* row = record({text(name), dims(v->type.dims), u64(in_arena(*p_.train, v)), u64(infer_offset),
-                              u64(v->type.bytes()), u64(classes), u8(static_cast<int>(v->type.dtype)),
-                              u8(label ? POCK_LABELS : POCK_DATA), u8(v->type.rank())});
+      Constant* row = record(
+          {text(name), dims(v->type.dims), u64(in_arena(*p_.train, v)), u64(in_arena(infer, same)),
+           u64(v->type.bytes()), u64(classes), u64(static_cast<int64_t>(reached[same])), u32(output),
+           u8(static_cast<int>(v->type.dtype)), u8(label ? POCK_LABELS : POCK_DATA), u8(v->type.rank())});
       same_size(row, sizeof(pock_input), "pock_input");
       (label ? labels : data).push_back(row);
     }
     data.insert(data.end(), labels.begin(), labels.end());
     return data;
+  }
+
+  std::vector<Constant*> output_rows() {
+    std::vector<Constant*> rows;
+    const Graph& infer = *p_.infer;
+    for (size_t i = 0; i + 1 < infer.outputs().size(); ++i) {
+      const Value* v = infer.outputs()[i];
+      POCK_CHECK(v->type.dtype != DType::mask, "output {} has elements of one bit", infer.output_name(i));
+      const Place place = place_of(p_, infer, v);
+      rows.push_back(record({text(infer.output_name(i)), dims(v->type.dims), u64(place.offset),
+                             u64(v->type.bytes()), u8(static_cast<int>(v->type.dtype)),
+                             u8(static_cast<int>(place.base)), u8(v->type.rank())}));
+      same_size(rows.back(), sizeof(pock_output), "pock_output");
+    }
+    return rows;
+  }
+
+  // The output that labels belong to: "labels" to the first, "labels.NAME" to NAME.
+  int64_t judged_output(const Value* label) {
+    const Graph& infer = *p_.infer;
+    if (label->name == "labels") return 0;
+    for (size_t i = 0; i + 1 < infer.outputs().size(); ++i)
+      if (label->name == "labels." + infer.output_name(i)) return static_cast<int64_t>(i);
+    POCK_CHECK(false, "input {} belongs to no output", label->name);
+  }
+
+  // For each value, which outputs depend on it, as pock_input::reaches.
+  std::unordered_map<const Value*, uint64_t> reached_outputs() {
+    const Graph& infer = *p_.infer;
+    std::unordered_map<const Value*, uint64_t> reached;
+    for (size_t i = 0; i + 1 < infer.outputs().size(); ++i)
+      reached[infer.outputs()[i]] |= uint64_t{1} << std::min<size_t>(i, 63);
+    for (const Node* n : infer.nodes_backward()) {
+      uint64_t all = 0;
+      for (const Value* v : n->results()) all |= reached[v];
+      for (const Value* v : n->inputs()) reached[v] |= all;
+    }
+    return reached;
   }
 
   std::vector<Constant*> hyper_rows() {

@@ -49,7 +49,7 @@ class StepEmitter {
     e.scalars = scalars();
     e.forward = step("forward", *p_.train, all.first(forward));
     e.update = step("update", *p_.train, all.subspan(forward));
-    if (p_.infer) e.infer = step("infer", *p_.infer, p_.infer_uses);
+    e.infer = step("infer", *p_.infer, p_.infer_uses);
     return e;
   }
 

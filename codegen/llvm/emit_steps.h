@@ -9,8 +9,7 @@
 namespace pock {
 
 struct EntryPoints {
-  llvm::Function *scalars, *forward, *update;
-  llvm::Function* infer;  // null without an inference graph
+  llvm::Function *scalars, *forward, *update, *infer;
 };
 
 EntryPoints emit_entry_points(llvm::Module&, const Program&, const std::vector<std::vector<Phase>>& phases);

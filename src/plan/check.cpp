@@ -83,7 +83,6 @@ class Run {
         kernel(*n);
     }
     for (const Value* v : g_.outputs()) need(v, "the end of the step");
-    for (const Value* v : options_.kept) need(v, "the end of the step");
     for (const auto& [param, v] : updates_)
       if (leaves_.at(param) != values_.at(v).content)
         fail("{} does not hold {} at the end", names_(param), names_(v));

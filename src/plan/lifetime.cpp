@@ -73,8 +73,6 @@ std::vector<Block> find_blocks(const Graph& g, const PlanOptions& options) {
     blocks.push_back(b);
   };
   for (const Value* v : g.inputs()) add_value(v, 0);
-  for (Block& b : blocks)
-    if (std::find(options.kept.begin(), options.kept.end(), b.value) != options.kept.end()) b.last = end;
   for (const Node* n : g.nodes()) {
     int here = at.at(n);
     for (const Value* v : n->results())

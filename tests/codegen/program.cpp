@@ -73,7 +73,7 @@ Compiled compile(const std::string& optimizer, const std::function<void(CompileO
   options.loss_name = "cross-entropy";
   options.model_name = "net.onnx";
   if (change) change(options);
-  c.program = lower(*c.train, c.infer.get(), options);
+  c.program = lower(*c.train, *c.infer, options);
   return c;
 }
 
@@ -232,7 +232,7 @@ TEST(Program, WeightsBeyondReach) {
   CompileOptions options;
   options.target = find_target("host");
   try {
-    lower(g, nullptr, options);
+    lower(g, g, options);
     FAIL() << "took 2.4 GB of weights";
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("2400000000 bytes"), std::string::npos) << e.what();
@@ -252,16 +252,16 @@ TEST(Program, Infers) {
   m.set(c.infer->find("labels"), make_data(y.data(), y.size() * 4));
   evaluate(*c.infer, m);
   step.table->infer(&step.memory, &step.threads);
-  EXPECT_EQ(std::memcmp(step.memory.arena + step.table->predictions_offset,
+  EXPECT_EQ(std::memcmp(step.memory.arena + step.table->outputs[0].offset,
                         m.raw(c.infer->outputs()[0])->data(), kBatch * kClasses * 4),
             0);
-  EXPECT_EQ(std::memcmp(step.memory.arena + step.table->sample_loss_offset,
+  EXPECT_EQ(std::memcmp(step.memory.arena + step.table->infer_loss_offset,
                         m.raw(c.infer->outputs()[1])->data(), kBatch * 4),
             0);
 }
 
-// Only class labels are looked at again behind the step: the sample losses take the place of these.
-TEST(Program, LabelsOfARegressionMayBeOverwritten) {
+// Nobody looks at labels again behind the step: the sample losses take the place of these.
+TEST(Program, LabelsMayBeOverwritten) {
   PassOptions passes;
   passes.loss = "mse";
   std::unique_ptr<Graph> graphs[2];
@@ -278,7 +278,7 @@ TEST(Program, LabelsOfARegressionMayBeOverwritten) {
   CompileOptions options;
   options.target = find_target("host");
   options.optimizer = passes.optimizer;
-  Program program = lower(*graphs[0], graphs[1].get(), options);
+  Program program = lower(*graphs[0], *graphs[1], options);
   const Graph& infer = *graphs[1];
   const Plan& plan = program.infer_plan;
   ASSERT_EQ(plan.offset.at(infer.find("labels")), plan.offset.at(infer.outputs()[1]));
@@ -295,15 +295,22 @@ TEST(Program, Tables) {
   EXPECT_STREQ(t.optimizer, "sgd");
   EXPECT_EQ(t.batch, kBatch);
   EXPECT_EQ(t.threads, 4u);
-  EXPECT_TRUE(t.accuracy);
-  EXPECT_EQ(t.predictions_count, static_cast<uint64_t>(kClasses));
+  ASSERT_EQ(t.output_count, 1u);
+  EXPECT_STREQ(t.outputs[0].name, "scores");
+  EXPECT_EQ(t.outputs[0].dtype, POCK_F32);
+  EXPECT_EQ(t.outputs[0].block, POCK_ARENA);
+  EXPECT_EQ(t.outputs[0].dims[1], kClasses);
+  EXPECT_EQ(t.infer_loss_count, static_cast<uint64_t>(kBatch));
   ASSERT_EQ(t.input_count, 2u);
   EXPECT_STREQ(t.inputs[0].name, "x");
   EXPECT_EQ(t.inputs[0].feed, POCK_DATA);
   EXPECT_EQ(t.inputs[0].classes, 0);
+  EXPECT_EQ(t.inputs[0].reaches, 1u);
   EXPECT_STREQ(t.inputs[1].name, "scores");
   EXPECT_EQ(t.inputs[1].feed, POCK_LABELS);
   EXPECT_EQ(t.inputs[1].classes, kClasses);
+  EXPECT_EQ(t.inputs[1].reaches, 0u);
+  EXPECT_EQ(t.inputs[1].output, 0u);
   ASSERT_EQ(t.tensor_count, 4u);
   EXPECT_STREQ(t.tensors[3].name, "b2");
   EXPECT_EQ(t.tensors[3].role, POCK_FROZEN);
@@ -327,7 +334,7 @@ TEST(Program, DenormalWeightsBecomeZero) {
   c.train->add_output(b.reduce_sum(b.mul(x, w), {0}));
   CompileOptions options;
   options.target = find_target("host");
-  c.program = lower(*c.train, nullptr, options);
+  c.program = lower(*c.train, *c.train, options);
   Step step(c.program);
   ASSERT_TRUE(step.table);
   const float expected[] = {-0.0f, 1e-37f};

@@ -35,13 +35,14 @@ TEST(Docs, CommandsOfTheReadmeRun) {
   fs::copy_file(net / "data.npy", dir / "images.npy");
   fs::copy_file(net / "labels.npy", dir / "labels.npy");
   std::vector<std::string> all = commands(kRoot / "README.md", {"pockc ", "./trainer "});
-  ASSERT_EQ(all.size(), 2u);
+  ASSERT_EQ(all.size(), 4u);
   for (const std::string& command : all) {
     Ran ran = run({"/bin/sh", "-c", "PATH=" + fs::path(POCKC).parent_path().string() + ":$PATH; " + command},
                   dir.path);
     EXPECT_EQ(ran.status, 0) << command << "\n" << ran.err;
   }
   EXPECT_TRUE(fs::exists(dir / "tuned.safetensors"));
+  EXPECT_TRUE(fs::exists(dir / "scores.npy"));
 }
 
 TEST(Docs, ScriptsThatAreNamedExist) {

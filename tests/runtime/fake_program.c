@@ -1,5 +1,7 @@
 // A program as pockc would emit one, written by hand: a linear classifier of six features into three classes,
 // squared error, SGD with momentum. It also has a statistic, a frozen tensor and a name that needs escaping.
+// With FAKE_OWN_LOSS it is a model that computes its loss itself, from an input "target", and gives it as an
+// output; a second output has rows, a third is the frozen tensor.
 #include "../../runtime/pock.h"
 
 enum { BATCH = 8, FEATURES = 6, CLASSES = 3 };
@@ -9,9 +11,6 @@ enum { BATCH = 8, FEATURES = 6, CLASSES = 3 };
 #endif
 #ifndef FAKE_CPU
 #define FAKE_CPU 0
-#endif
-#ifndef FAKE_SAMPLE_LOSS
-#define FAKE_SAMPLE_LOSS (PREDICTIONS + BATCH * CLASSES * 4)
 #endif
 
 // Arena.
@@ -58,6 +57,10 @@ static void forward_rows(void* const* args, int64_t begin, int64_t end) {
 static void infer(const struct pock_buffers* m, const struct pock_threads* threads) {
   void* args[] = {(void*)m};
   threads->parallel_for(threads->context, forward_rows, args, BATCH);
+#ifdef FAKE_SLOW
+  for (volatile int i = 0; i < 3000000; ++i) {
+  }
+#endif
 }
 
 static void forward(const struct pock_buffers* m, const struct pock_threads* threads) {
@@ -66,10 +69,6 @@ static void forward(const struct pock_buffers* m, const struct pock_threads* thr
   float sum = 0;
   for (int i = 0; i < BATCH; ++i) sum += losses[i];
   *(float*)(m->arena + LOSS) = sum / BATCH;
-#ifdef FAKE_SLOW
-  for (volatile int i = 0; i < 3000000; ++i) {
-  }
-#endif
 }
 
 static void update_classes(void* const* args, int64_t begin, int64_t end) {
@@ -104,7 +103,7 @@ static void scalars(const double* hypers, double step, float* out) {
 }
 
 static const int64_t w_dims[] = {FEATURES, CLASSES}, b_dims[] = {CLASSES}, x_dims[] = {BATCH, 1, 2, 3},
-                     label_dims[] = {BATCH};
+                     label_dims[] = {BATCH}, logit_dims[] = {BATCH, CLASSES};
 
 static const struct pock_tensor tensors[] = {
     {"fc.\"w\"\n\\\xC3\xA4", 0, w_dims, W, B - W, POCK_F32, POCK_TRAINED, 2},
@@ -115,10 +114,25 @@ static const struct pock_tensor tensors[] = {
     {"scale", 0, 0, PARAMS, 4, POCK_F32, POCK_FROZEN, 0},
 };
 
+#ifdef FAKE_OWN_LOSS
 static const struct pock_input inputs[] = {
-    {"x", x_dims, X, X, BATCH* FEATURES * 4, 0, POCK_F32, POCK_DATA, 4},
-    {"logits", label_dims, LABELS, LABELS, BATCH * 4, CLASSES, POCK_I32, POCK_LABELS, 1},
+    {"x", x_dims, X, X, BATCH* FEATURES * 4, 0, 3, -1u, POCK_F32, POCK_DATA, 4},
+    {"target", label_dims, LABELS, LABELS, BATCH * 4, CLASSES, 1, -1u, POCK_I32, POCK_DATA, 1},
 };
+static const struct pock_output outputs[] = {
+    {"loss", 0, LOSS, 4, POCK_F32, POCK_ARENA, 0},
+    {"logits", logit_dims, PREDICTIONS, BATCH* CLASSES * 4, POCK_F32, POCK_ARENA, 2},
+    {"scale", 0, PARAMS, 4, POCK_F32, POCK_WEIGHTS, 0},
+};
+#else
+static const struct pock_input inputs[] = {
+    {"x", x_dims, X, X, BATCH* FEATURES * 4, 0, 1, -1u, POCK_F32, POCK_DATA, 4},
+    {"logits", label_dims, LABELS, LABELS, BATCH * 4, CLASSES, 0, 0, POCK_I32, POCK_LABELS, 1},
+};
+static const struct pock_output outputs[] = {
+    {"logits", logit_dims, PREDICTIONS, BATCH* CLASSES * 4, POCK_F32, POCK_ARENA, 2},
+};
+#endif
 
 static const struct pock_hyper hypers[] = {
     {"lr", 0.01, 0, 1e38, 0},
@@ -135,6 +149,7 @@ const struct pock_program pock_program = {
     .target = "x86-64",
     .tensors = tensors,
     .inputs = inputs,
+    .outputs = outputs,
     .hypers = hypers,
     .weights = (const char*)&weights,
     .arena_bytes = ARENA,
@@ -143,19 +158,27 @@ const struct pock_program pock_program = {
     .weights_bytes = sizeof weights,
     .scalars_count = 2,
     .loss_offset = LOSS,
-    .predictions_offset = PREDICTIONS,
-    .predictions_count = CLASSES,
-    .sample_loss_offset = FAKE_SAMPLE_LOSS,
+#ifdef FAKE_OWN_LOSS
+    .infer_loss_offset = LOSS,
+    .infer_loss_count = 1,
+#else
+    .infer_loss_offset = SAMPLE_LOSS,
+    .infer_loss_count = BATCH,
+#endif
     .seed = 7,
     .cpu_needs = FAKE_CPU,
     .tensor_count = 6,
     .input_count = 2,
+    .output_count = sizeof outputs / sizeof *outputs,
     .hyper_count = 2,
     .batch = BATCH,
     .threads = 4,
-    .accuracy = 1,
     .scalars = scalars,
     .forward = forward,
     .update = update,
+#ifdef FAKE_OWN_LOSS
+    .infer = forward,
+#else
     .infer = infer,
+#endif
 };

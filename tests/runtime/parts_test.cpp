@@ -119,9 +119,9 @@ TEST(Crc, IsTheUsualOne) {
 // Three inputs in one program: token ids, floats with a denormal, and float labels read from doubles.
 TEST(Dataset, SeveralInputs) {
   const int64_t ids_dims[] = {2, 3}, x_dims[] = {2, 2, 1}, y_dims[] = {2};
-  const pock_input inputs[] = {{"ids", ids_dims, 0, 64, 24, 100, POCK_I32, POCK_DATA, 2},
-                               {"x", x_dims, 24, 88, 16, 0, POCK_F32, POCK_DATA, 3},
-                               {"out", y_dims, 40, 104, 8, 0, POCK_F32, POCK_LABELS, 1}};
+  const pock_input inputs[] = {{"ids", ids_dims, 0, 64, 24, 100, 1, 0, POCK_I32, POCK_DATA, 2},
+                               {"x", x_dims, 24, 88, 16, 0, 1, 0, POCK_F32, POCK_DATA, 3},
+                               {"out", y_dims, 40, 104, 8, 0, 0, 0, POCK_F32, POCK_LABELS, 1}};
   struct pock_program program {};
   program.inputs = inputs;
   program.input_count = 3;
@@ -211,7 +211,7 @@ TEST(Fuzz, Checkpoint) {
 
   std::vector<uint64_t> offsets(pock_program.tensor_count);
   std::vector<char> scratch(pock_checkpoint_scratch(&pock_program));
-  pock_checkpoint read{nullptr, offsets.data(), {scratch.data(), 0, scratch.size()}, {}};
+  pock_checkpoint read{false, nullptr, offsets.data(), {scratch.data(), 0, scratch.size()}, {}};
   auto check = [&](const uint8_t* bytes, size_t n) {
     why.length = 0;
     return pock_check_checkpoint(&pock_program, bytes, n, &read, &why);

@@ -1,6 +1,5 @@
 // Runs trainers made of the runtime and a hand-written program, as a person at the device would.
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -8,88 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
 #include <cstring>
-#include <filesystem>
-#include <nlohmann/json.hpp>
-#include <random>
-#include <sstream>
-#include <string>
-#include <vector>
 
 #include "pock/codegen/runtime_bitcode.h"
-#include "support/support.h"
+#include "runtime/trainer.h"
 
+namespace pock::test {
 namespace {
-
-namespace fs = std::filesystem;
-using nlohmann::json;
-
-using pock::test::bytes_of;
-using pock::test::npy;
-using pock::test::Ran;
-using pock::test::read_file;
-using pock::test::write_file;
-
-class Trainer : public testing::Test {
- protected:
-  static constexpr int kSamples = 83;  // ten batches of eight and three over
-
-  void SetUp() override {
-    std::mt19937 random(5);
-    std::normal_distribution<float> noise(0, 1);
-    for (int i = 0; i < kSamples; ++i) {
-      labels_.push_back(i % 3);
-      for (int k = 0; k < 6; ++k) x_.push_back(noise(random) + (k == i % 3 ? 3.0f : 0.0f));
-    }
-    write_file(dir_ / "x.npy", npy("<f4", "(83, 2, 3)", bytes_of(x_)));
-    write_file(dir_ / "y.npy", npy("<i8", "(83,)", bytes_of(labels_)));
-  }
-
-  // Starts a trainer in the temporary folder, with its output in files there.
-  int start(std::vector<std::string> args, const std::string& trainer = "fake_trainer") {
-    args.insert(args.begin(), std::string(TRAINERS) + "/" + trainer);
-    return pock::test::start(args, dir_.path, "out", "err");
-  }
-  Ran finish(int process) {
-    int status = pock::test::status_of(process);
-    return {status, read_file(dir_ / "out"), read_file(dir_ / "err")};
-  }
-  Ran run(const std::vector<std::string>& args, const std::string& trainer = "fake_trainer") {
-    return finish(start(args, trainer));
-  }
-  Ran train(const std::vector<std::string>& more, const std::string& trainer = "fake_trainer") {
-    std::vector<std::string> args = {"train", "--data", "x.npy", "--labels", "y.npy"};
-    args.insert(args.end(), more.begin(), more.end());
-    return run(args, trainer);
-  }
-  void refuses_data(const std::string& data, const std::string& labels, const std::string& message) {
-    write_file(dir_ / "d", data);
-    write_file(dir_ / "l", labels);
-    Ran r = run({"train", "--data", "d", "--labels", "l"});
-    EXPECT_EQ(r.status, 1) << r.err;
-    EXPECT_NE(r.err.find(message), std::string::npos) << "wanted: " << message << "\ngot: " << r.err;
-  }
-  void refuses_use(const std::vector<std::string>& more, const std::string& message) {
-    Ran r = train(more);
-    EXPECT_EQ(r.status, 2) << r.err;
-    EXPECT_NE(r.err.find(message), std::string::npos) << "wanted: " << message << "\ngot: " << r.err;
-  }
-  std::string good_x() { return read_file(dir_ / "x.npy"); }
-  std::string good_y() { return read_file(dir_ / "y.npy"); }
-
-  pock::test::TempDir dir_;
-  std::vector<float> x_;
-  std::vector<int64_t> labels_;
-};
-
-std::vector<json> lines(const std::string& text) {
-  std::vector<json> out;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) out.push_back(json::parse(line));
-  return out;
-}
 
 TEST_F(Trainer, ReplacesOnlyCheckpoints) {
   fs::create_directory(dir_ / "folder");
@@ -136,9 +60,9 @@ TEST_F(Trainer, TwoMaySaveToOneFile) {
 }
 
 TEST(Bitcode, IsEmbedded) {
-  EXPECT_EQ(pock::runtime_bitcode("x86_64-linux").substr(0, 2), "BC");
-  EXPECT_EQ(pock::runtime_bitcode("aarch64-linux").substr(0, 2), "BC");
-  EXPECT_TRUE(pock::runtime_bitcode("vax").empty());
+  EXPECT_EQ(runtime_bitcode("x86_64-linux").substr(0, 2), "BC");
+  EXPECT_EQ(runtime_bitcode("aarch64-linux").substr(0, 2), "BC");
+  EXPECT_TRUE(runtime_bitcode("vax").empty());
 }
 
 TEST_F(Trainer, LossFallsAndTheLogIsJson) {
@@ -155,30 +79,6 @@ TEST_F(Trainer, LossFallsAndTheLogIsJson) {
   EXPECT_GT(log.back()["accuracy"].get<double>(), 0.7);
   EXPECT_NE(r.err.find("last 3 samples"), std::string::npos);
   EXPECT_NE(r.err.find("RssAnon"), std::string::npos);
-}
-
-// 83 samples in batches of 8: the five rows that fill up the last batch do not count. The weights are
-// fake_program.c's.
-TEST_F(Trainer, EvaluationIsTheMeanOverAllSamples) {
-  const double w[18] = {0.1, -0.2, 0.05, 0.3, 0.01, -0.1, 0.2, 0.1, -0.3}, b[3] = {0.5, 0.25, -1};
-  x_[6 * (kSamples - 1)] = 50;  // so that counting the last sample more than once shows
-  write_file(dir_ / "e.npy", npy("<f4", "(83, 2, 3)", bytes_of(x_)));
-  double loss = 0;
-  int right = 0;
-  for (int i = 0; i < kSamples; ++i) {
-    double z[3];
-    for (int c = 0; c < 3; ++c) {
-      z[c] = b[c];
-      for (int k = 0; k < 6; ++k) z[c] += 0.125 * x_[6 * i + k] * w[3 * k + c];
-      loss += std::pow(z[c] - (labels_[i] == c), 2) / kSamples;
-    }
-    right += std::max_element(z, z + 3) - z == labels_[i];
-  }
-  Ran r = train({"--steps", "1", "--log", "json", "--eval-data", "e.npy", "--eval-labels", "y.npy"});
-  ASSERT_EQ(r.status, 0) << r.err;
-  json first = lines(r.out)[0];
-  EXPECT_NEAR(first["loss"].get<double>(), loss, 1e-5 * loss);
-  EXPECT_NEAR(first["accuracy"].get<double>(), static_cast<double>(right) / kSamples, 1e-6);
 }
 
 TEST_F(Trainer, ThreadsDoNotChangeABit) {
@@ -368,9 +268,6 @@ TEST_F(Trainer, WrongUseIsExplained) {
   EXPECT_EQ(run({"--help"}).status, 0);
   EXPECT_NE(run({"train", "--help"}).out.find("--resume"), std::string::npos);
   EXPECT_EQ(run({"--version"}).out, "pock for tests\n");
-  Ran r = train({"--eval-data", "x.npy", "--eval-labels", "y.npy"}, "other_trainer");
-  EXPECT_EQ(r.status, 2);
-  EXPECT_NE(r.err.find("computes its own loss"), std::string::npos) << r.err;
 }
 
 TEST_F(Trainer, InfoIsReadable) {
@@ -434,22 +331,22 @@ TEST_F(Trainer, TrainsAlikeOnArm) {
   for (const char* threads : {"1", "4"}) {
     std::vector<std::string> whole = argv;
     whole.insert(whole.end(), {"--steps", "15", "--threads", threads});
-    Ran r = pock::test::run(whole, dir_.path);
+    Ran r = test::run(whole, dir_.path);
     ASSERT_EQ(r.status, 0) << r.err;
     EXPECT_EQ(r.out, here.out);
     EXPECT_EQ(read_file(dir_ / "c"), read_file(dir_ / "d"));
   }
   argv.insert(argv.end(), {"--epochs", "1000000", "--resume", "d"});
-  int child = pock::test::start(argv, dir_.path, "out", "err");
+  int child = test::start(argv, dir_.path, "out", "err");
   while (read_file(dir_ / "out").find("\"step\":20") == std::string::npos) usleep(1000);
   kill(child, SIGTERM);
-  EXPECT_EQ(pock::test::status_of(child), 143) << read_file(dir_ / "err");
+  EXPECT_EQ(status_of(child), 143) << read_file(dir_ / "err");
 }
 
 TEST_F(Trainer, LogThatCannotBeWrittenStops) {
   fs::create_symlink("/dev/full", dir_ / "out");
   int child = start({"train", "--data", "x.npy", "--labels", "y.npy", "--log", "json"});
-  EXPECT_EQ(pock::test::status_of(child), 1);
+  EXPECT_EQ(status_of(child), 1);
   EXPECT_NE(read_file(dir_ / "err").find("the log cannot be written: no space left"), std::string::npos);
 }
 
@@ -490,9 +387,9 @@ TEST_F(Trainer, ASecondSignalEndsAtOnce) {
   // A pipe that nobody reads holds the trainer inside a write.
   ASSERT_EQ(mkfifo((dir_ / "pipe").c_str(), 0600), 0);
   int reader = open((dir_ / "pipe").c_str(), O_RDONLY | O_NONBLOCK);
-  int child = pock::test::start({TRAINERS "/fake_trainer", "train", "--data", "x.npy", "--labels", "y.npy",
-                                 "--threads", "1", "--epochs", "1000000", "--log", "json"},
-                                dir_.path, "pipe", "/dev/null");
+  int child = test::start({TRAINERS "/fake_trainer", "train", "--data", "x.npy", "--labels", "y.npy",
+                           "--threads", "1", "--epochs", "1000000", "--log", "json"},
+                          dir_.path, "pipe", "/dev/null");
   int waiting = 0, before = -1;  // bytes in the pipe, until no more fit
   while (waiting == 0 || waiting != before) {
     before = waiting;
@@ -504,8 +401,9 @@ TEST_F(Trainer, ASecondSignalEndsAtOnce) {
   int ignored = 0;
   EXPECT_EQ(waitpid(child, &ignored, WNOHANG), 0);
   kill(child, SIGINT);
-  EXPECT_EQ(pock::test::status_of(child), 130);
+  EXPECT_EQ(status_of(child), 130);
   close(reader);
 }
 
 }  // namespace
+}  // namespace pock::test

@@ -62,8 +62,8 @@ struct BlockLayout {
 
 struct Program {
   const Graph* train = nullptr;  // forward, loss (output 0), backward, updates
-  const Graph* infer =
-      nullptr;  // outputs: predictions, then loss of each sample if there is one; may be null
+  // Outputs: the model's, then the loss of each sample, or f32[] where the model has its own.
+  const Graph* infer = nullptr;
   CompileOptions options;
   std::vector<CompiledKernel> kernels;  // shared by both graphs
   std::vector<KernelUse> train_uses, infer_uses;
@@ -74,7 +74,7 @@ struct Program {
 };
 
 // Throws Error where the target cannot do it.
-Program lower(const Graph& train, const Graph* infer, const CompileOptions&);
+Program lower(const Graph& train, const Graph& infer, const CompileOptions&);
 
 enum class Emit : uint8_t { exe, obj, llvm_ir, assembly };
 // The bytes of the file. Fills in code_bytes of the kernels.

@@ -22,7 +22,6 @@ struct PlanOptions {
   int64_t alignment = 64;
   // Results that are written straight into the parameter that an `update` gives them to (see update_target).
   bool updates_in_place = true;
-  std::vector<const Value*> kept;  // inputs that are read after the last node, as outputs are
 };
 
 struct Block {

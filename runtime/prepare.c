@@ -1,0 +1,173 @@
+// From a command line to a trainer that is ready: everything that may be wrong outside is found here, before the
+// first step.
+#include "trainer.h"
+
+static void* take(char** at, uint64_t bytes) {
+  void* block = *at;
+  *at += (bytes + 63) & ~(uint64_t)63;
+  return block;
+}
+
+void* pock_table(uint64_t count, uint64_t bytes) { return pock_reserve(count * bytes + 1); }
+
+static bool check_machine(const struct pock_program* program) {
+  uint64_t missing = program->cpu_needs & ~pock_cpu_have();
+  if (!missing) return true;
+  char names[256];
+  struct pock_text text = {names, 0, sizeof names};
+  pock_put_cpu(&text, missing);
+  pock_say("trainer: compiled for %s; this processor or system lacks %.*s\n", program->target,
+           (int)pock_text_size(&text), names);
+  return false;
+}
+
+static bool reserve_memory(struct pock_trainer* t) {
+  const struct pock_program* p = t->program;
+  uint64_t scalars = p->scalars_count * sizeof(float);
+  char* at = pock_reserve(p->arena_bytes + p->params_bytes + p->state_bytes + scalars + 4 * 64);
+  if (!at) {
+    pock_say(
+        "trainer: the system does not give the memory planned: arena %llu, parameters %llu, optimizer %llu "
+        "bytes\n",
+        (unsigned long long)p->arena_bytes, (unsigned long long)p->params_bytes,
+        (unsigned long long)p->state_bytes);
+    return false;
+  }
+  t->memory.arena = take(&at, p->arena_bytes);
+  t->memory.params = take(&at, p->params_bytes);
+  t->memory.state = take(&at, p->state_bytes);
+  t->memory.scalars = take(&at, scalars);
+  t->memory.weights = p->weights;
+  memcpy(t->memory.params, p->weights, p->params_bytes);
+  return true;
+}
+
+static bool start_threads(struct pock_trainer* t) {
+  uint32_t cores = pock_cores(), most = t->program->threads ? t->program->threads : 1;
+  t->thread_count = t->options.threads ? (uint32_t)t->options.threads : cores < most ? cores : most;
+  t->threads.parallel_for = pock_parallel_for;
+  t->threads.context = pock_start_pool(t->thread_count);
+  if (!t->threads.context) pock_say("trainer: the system does not give %d threads\n", (int)t->thread_count);
+  return t->threads.context;
+}
+
+static void need_a_batch(const struct pock_trainer* t, const struct pock_dataset* set, const char* option,
+                         struct pock_text* report) {
+  uint32_t i = 0;
+  while (!set->sources[i].path) ++i;
+  if (set->samples < t->program->batch)
+    pock_format(report, "  %s '%s' has %llu samples, fewer than one batch of %d\n", option,
+                set->sources[i].path, (unsigned long long)set->samples, (int)t->program->batch);
+}
+
+static bool open_data(struct pock_trainer* t) {
+  const struct pock_program* p = t->program;
+  const struct pock_options* o = &t->options;
+  char buffer[16384];
+  struct pock_text report = {buffer, 0, sizeof buffer};
+  // A loss of the model's own is one number for a whole batch.
+  bool whole = p->infer_loss_count < p->batch;
+  t->train.sources = pock_table(p->input_count, sizeof(struct pock_source));
+  t->eval.sources = pock_table(p->input_count, sizeof(struct pock_source));
+  t->score.accuracy = pock_table(p->input_count, sizeof(double));
+  if (!t->train.sources || !t->eval.sources || !t->score.accuracy) {
+    pock_say("trainer: out of memory\n");
+    return false;
+  }
+  if (pock_open_dataset(p, o->data, "", &t->train, &report) &&
+      (o->command == POCK_TRAIN || (o->command == POCK_EVAL && whole)))
+    need_a_batch(t, &t->train, "--data", &report);
+  if (o->evaluate && pock_open_dataset(p, o->eval_data, "eval-", &t->eval, &report) && whole)
+    need_a_batch(t, &t->eval, "--eval-data", &report);
+  if (!report.length) return true;
+  pock_say("trainer: the data cannot be used:\n");
+  pock_write(2, buffer, pock_text_size(&report));
+  return false;
+}
+
+static enum pock_verdict read_checkpoint(struct pock_trainer* t, const char* path, bool weights_only,
+                                         struct pock_text* why) {
+  struct pock_file file;
+  int64_t error = pock_map_file(path, &file);
+  if (error) {
+    pock_format(why, "cannot be opened: %s", pock_reason(error));
+    return POCK_DAMAGED;
+  }
+  struct pock_checkpoint checkpoint = {.weights_only = weights_only,
+                                       .offsets = pock_table(t->program->tensor_count, sizeof(uint64_t))};
+  uint64_t scratch = pock_checkpoint_scratch(t->program);
+  checkpoint.scratch = (struct pock_text){pock_table(scratch, 1), 0, scratch};
+  enum pock_verdict verdict = POCK_DAMAGED;
+  if (!checkpoint.offsets || !checkpoint.scratch.data)
+    pock_format(why, "out of memory");
+  else
+    verdict = pock_check_checkpoint(t->program, file.bytes, file.length, &checkpoint, why);
+  if (verdict == POCK_GOOD) {
+    pock_load_checkpoint(t->program, &checkpoint, &t->memory);
+    if (!weights_only) t->progress = checkpoint.progress;
+  }
+  pock_unmap_file(&file);
+  return verdict;
+}
+
+// Another model's file is refused; only a damaged or missing one makes us look at the one before.
+static bool resume(struct pock_trainer* t) {
+  const char* path = t->options.resume;
+  char previous[4096], first[512], second[512];
+  struct pock_text why = {first, 0, sizeof first}, why_not = {second, 0, sizeof second};
+  struct pock_text name = {previous, 0, sizeof previous - 1};
+  pock_format(&name, "%s.prev", path);
+  previous[pock_text_size(&name)] = 0;
+  enum pock_verdict verdict = read_checkpoint(t, path, false, &why);
+  if (verdict == POCK_DAMAGED) {
+    verdict = read_checkpoint(t, previous, false, &why_not);
+    if (verdict == POCK_GOOD) {
+      pock_say("trainer: checkpoint '%s' %.*s; resuming from '%s'\n", path, (int)pock_text_size(&why), first,
+               previous);
+      // FILE is damaged: the first save must not put it in the place of the good one.
+      t->keep_previous = !t->options.checkpoint || !pock_equal(t->options.checkpoint, path);
+    }
+  }
+  if (verdict != POCK_GOOD) {
+    pock_say("trainer: checkpoint '%s' %.*s\n", path, (int)pock_text_size(&why), first);
+    if (why_not.length)
+      pock_say("trainer: checkpoint '%s' %.*s\n", previous, (int)pock_text_size(&why_not), second);
+    return false;
+  }
+  if (t->options.seed_given && t->options.seed != t->progress.seed) {
+    pock_say("trainer: '%s' was trained with --seed %llu; a resumed run keeps it\n", path,
+             (unsigned long long)t->progress.seed);
+    return false;
+  }
+  pock_say("resumed from step %llu, epoch %llu\n", (unsigned long long)t->progress.step,
+           (unsigned long long)t->progress.epoch + 1);
+  return true;
+}
+
+static bool load_weights(struct pock_trainer* t) {
+  char buffer[512];
+  struct pock_text why = {buffer, 0, sizeof buffer};
+  if (read_checkpoint(t, t->options.weights, true, &why) == POCK_GOOD) return true;
+  pock_say("trainer: weights '%s' %.*s\n", t->options.weights, (int)pock_text_size(&why), buffer);
+  return false;
+}
+
+static bool try_checkpoint_path(const struct pock_trainer* t) {
+  char buffer[512];
+  struct pock_text why = {buffer, 0, sizeof buffer};
+  const struct pock_options* o = &t->options;
+  if (!o->checkpoint) return true;
+  // A damaged file that is being resumed from is a checkpoint all the same.
+  bool known = o->resume && pock_equal(o->resume, o->checkpoint);
+  if (pock_try_checkpoint_path(o->checkpoint, known, &why)) return true;
+  pock_say("trainer: %.*s\n", (int)pock_text_size(&why), buffer);
+  return false;
+}
+
+bool pock_prepare(struct pock_trainer* t) {
+  const struct pock_options* o = &t->options;
+  t->progress.seed = o->seed;
+  t->terminal = pock_is_terminal(2);
+  return check_machine(t->program) && open_data(t) && try_checkpoint_path(t) && reserve_memory(t) &&
+         (!o->resume || resume(t)) && (!o->weights || load_weights(t)) && start_threads(t);
+}

@@ -1,0 +1,76 @@
+// What the commands of the trainer program share.
+//
+// pock_main() reads the command line into pock_options, prepares a pock_trainer and hands it to one command,
+// which returns the exit status: 0 done, 1 something outside is wrong (data, checkpoint, disk, a loss that is no
+// number), 2 wrong use, 130 and 143 stopped by SIGINT and SIGTERM after the step at hand.
+#ifndef POCK_TRAINER_H
+#define POCK_TRAINER_H
+
+#include "runtime.h"
+
+// ---- options.c
+enum pock_command { POCK_TRAIN, POCK_EVAL, POCK_PREDICT, POCK_INFO, POCK_DONE };  // done: help was printed
+struct pock_options {
+  enum pock_command command;
+  const char **data, **eval_data;  // a path for each input, or NULL
+  const char** outputs;            // a path for each output, or NULL
+  double* hypers;
+  bool* hyper_given;
+  uint64_t epochs, steps;  // one of them is 0
+  uint64_t seed, threads;  // threads: 0 where not given
+  uint64_t checkpoint_every;
+  const char *checkpoint, *resume, *weights;
+  bool evaluate, seed_given, no_shuffle, poison_arena, log_json, info_json;
+};
+// False after printing what is wrong. The arrays are the caller's, zeroed and as long as the program's
+// tables.
+bool pock_parse_options(const struct pock_program* program, char** argv, struct pock_options* options);
+
+struct pock_score {
+  double loss;  // mean over the samples
+  uint64_t samples;
+  double* accuracy;  // for each input; of labels that are class ids
+};
+
+struct pock_trainer {
+  const struct pock_program* program;
+  struct pock_options options;
+  struct pock_buffers memory;
+  struct pock_threads threads;
+  uint32_t thread_count;
+  struct pock_dataset train, eval;  // `eval` and `predict` read what is in `train`
+  struct pock_score score;          // of the last evaluation
+  struct pock_progress progress;
+  bool keep_previous;  // FILE.prev may be replaced: FILE is good
+  bool terminal;
+};
+
+// ---- prepare.c: machine, data, memory, checkpoint, threads. False after printing what is wrong.
+bool pock_prepare(struct pock_trainer* t);
+// A zeroed table with an entry for each of `count` things, or NULL.
+void* pock_table(uint64_t count, uint64_t bytes);
+
+// ---- train.c, evaluate.c, predict.c, info.c: the commands
+int pock_train(struct pock_trainer* t);
+int pock_eval(struct pock_trainer* t);
+int pock_predict(struct pock_trainer* t);
+void pock_print_info(const struct pock_program* program, bool json);
+
+// Scores the data with the weights of the moment. False when a signal came first.
+bool pock_evaluate(struct pock_trainer* t, const struct pock_dataset* set);
+// Puts the score: "loss 0.5, accuracy 0.9", or the inside of a JSON object. With several kinds of class ids,
+// the names of their outputs stand behind "accuracy".
+void pock_put_score(struct pock_text* out, const struct pock_trainer* t, bool json);
+// Fills the arena with samples from `first` on for infer(); a batch that is not full repeats the last sample.
+// The rows that are samples.
+uint32_t pock_fill_batch(struct pock_trainer* t, const struct pock_dataset* set, uint64_t first);
+
+// What infer() made of the batch.
+const void* pock_output_data(const struct pock_trainer* t, const struct pock_output* output);
+
+bool pock_finite(float value);
+// One line of the log. False after saying why it could not be written.
+bool pock_log_line(const struct pock_text* line);
+void pock_put_json_number(struct pock_text* out, double value);  // null where JSON has no such number
+
+#endif
