@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "fold.h"
+#include "windows.h"
 
 namespace pock::onnx_frontend {
 namespace {
@@ -105,147 +106,6 @@ void gemm(Call& c, const char*) {
     }
   }
   c.out(0, y);
-}
-
-// ---- Windows
-
-// The attributes that convolution and pooling share, for two spatial axes; one spatial axis becomes the
-// second of two.
-struct Window {
-  bool one_axis = false;
-  Dims kernel, stride, dilation, pad;  // pad: top, left, bottom, right
-};
-
-std::vector<int64_t> per_axis(Call& c, const char* name, size_t count, int64_t standard, int64_t least) {
-  std::vector<int64_t> v = c.integers(name, std::vector<int64_t>(count, standard));
-  if (v.size() != count)
-    throw c.fail("attribute '{}' is {}, but needs {} numbers", name, to_string(v), count);
-  for (int64_t n : v)
-    if (n < least || n > std::numeric_limits<int32_t>::max())
-      throw c.fail("attribute '{}' is {}: each must be at least {}", name, to_string(v), least);
-  return v;
-}
-
-Window read_window(Call& c, const Dims& x, Dims kernel) {
-  size_t spatial = x.size() - 2;
-  Window w{spatial == 1, std::move(kernel), per_axis(c, "strides", spatial, 1, 1),
-           per_axis(c, "dilations", spatial, 1, 1), per_axis(c, "pads", 2 * spatial, 0, 0)};
-  std::string automatic = c.string("auto_pad", "NOTSET");
-  if (automatic != "NOTSET") {
-    bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
-    if (!same && automatic != "VALID")
-      throw c.fail("attribute 'auto_pad' is '{}'; there are NOTSET, VALID, SAME_UPPER and SAME_LOWER",
-                   automatic);
-    w.pad.assign(2 * spatial, 0);
-    for (size_t i = 0; same && i < spatial; ++i) {
-      int64_t in = x[2 + i], out = (in + w.stride[i] - 1) / w.stride[i];
-      int64_t total =
-          std::max<int64_t>(0, (out - 1) * w.stride[i] + (w.kernel[i] - 1) * w.dilation[i] + 1 - in);
-      w.pad[i] = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
-      w.pad[spatial + i] = total - w.pad[i];
-    }
-  }
-  if (w.one_axis) {
-    for (Dims* d : {&w.kernel, &w.stride, &w.dilation}) d->insert(d->begin(), 1);
-    w.pad = {0, w.pad[0], 0, w.pad[1]};
-  }
-  return w;
-}
-
-void check_image(Call& c, const Dims& x) {
-  if (x.size() != 3 && x.size() != 4)
-    throw c.fail("{} over {} spatial axes is not supported, only over 1 and 2", c.loc().op,
-                 std::max<int64_t>(0, static_cast<int64_t>(x.size()) - 2));
-}
-
-Value* with_height(Call& c, Value* v) {
-  const Dims& d = v->type.dims;
-  return d.size() == 4 ? v : c.reshape(v, {d[0], d[1], 1, d[2]});
-}
-
-Value* without_height(Call& c, const Window& w, Value* v) {
-  const Dims& d = v->type.dims;
-  return w.one_axis ? c.reshape(v, {d[0], d[1], d[3]}) : v;
-}
-
-void conv(Call& c, const char*) {
-  Value *x = c.in(0), *weight = c.in(1);
-  const Dims &xd = x->type.dims, &wd = weight->type.dims;
-  check_image(c, xd);
-  if (wd.size() != xd.size()) throw c.fail("the weight has rank {}, its input {}", wd.size(), xd.size());
-  Dims kernel(wd.begin() + 2, wd.end());
-  if (Dims given = c.integers("kernel_shape", kernel); given != kernel)
-    throw c.fail("attribute 'kernel_shape' is {}, but the weight's kernel is {}", to_string(given),
-                 to_string(kernel));
-  int64_t groups = c.integer("group", 1);
-  if (groups < 1) throw c.fail("attribute 'group' is {}: it must be at least 1", groups);
-  Window w = read_window(c, xd, kernel);
-  Value* y = c.value("conv2d", {with_height(c, x), with_height(c, weight)},
-                     {{"stride", w.stride}, {"pad", w.pad}, {"dilation", w.dilation}, {"groups", groups}});
-  if (c.has(2)) {
-    Value* bias = c.in(2);
-    int64_t channels = wd[0];
-    if (bias->type.dims != Dims{channels})
-      throw c.fail("the bias is {}, but there are {} output channels", to_string(bias->type), channels);
-    y = c.value("add", {y, c.reshape(bias, {channels, 1, 1})});
-  }
-  c.out(0, without_height(c, w, y));
-}
-
-Window read_pool_window(Call& c, const Dims& x) {
-  check_image(c, x);
-  Dims kernel = per_axis(c, "kernel_shape", x.size() - 2, 0, 1);
-  return read_window(c, x, kernel);
-}
-
-void max_pool(Call& c, const char*) {
-  Value* x = c.in(0);
-  Window w = read_pool_window(c, x->type.dims);
-  int64_t ceil = c.flag("ceil_mode", false);
-  c.integer("storage_order", 0);  // orders the second output, which is refused
-  Value* y = c.value(
-      "max_pool", {with_height(c, x)},
-      {{"kernel", w.kernel}, {"stride", w.stride}, {"pad", w.pad}, {"dilation", w.dilation}, {"ceil", ceil}});
-  c.out(0, without_height(c, w, y));
-}
-
-void average_pool(Call& c, const char*) {
-  Value* x = c.in(0);
-  Window w = read_pool_window(c, x->type.dims);
-  if (w.dilation != Dims{1, 1}) throw c.fail("dilated average pooling is not supported");
-  int64_t ceil = c.flag("ceil_mode", false), padding = c.flag("count_include_pad", false);
-  Value* y = c.value("avg_pool", {with_height(c, x)},
-                     {{"kernel", w.kernel},
-                      {"stride", w.stride},
-                      {"pad", w.pad},
-                      {"ceil", ceil},
-                      {"count_include_pad", padding}});
-  c.out(0, without_height(c, w, y));
-}
-
-Value* with_spatial_axes(Call& c) {
-  Value* x = c.in(0);
-  if (x->type.rank() < 3) throw c.fail("there is no spatial axis in {}", to_string(x->type));
-  return x;
-}
-
-void global_average_pool(Call& c, const char*) {
-  Value* x = with_spatial_axes(c);
-  std::vector<int64_t> axes(x->type.rank() - 2);
-  std::iota(axes.begin(), axes.end(), 2);
-  c.out(0, c.value("reduce_mean", {x}, {{"axes", axes}, {"keep", int64_t{1}}}));
-}
-
-// A pooling and not a reduction: at ties the gradient goes to the first maximum.
-void global_max_pool(Call& c, const char*) {
-  Value* x = with_spatial_axes(c);
-  Dims d = x->type.dims, rows{d[0], d[1], 1, 1};
-  for (size_t i = 2; i < d.size(); ++i) {
-    rows[3] *= d[i];
-    d[i] = 1;
-  }
-  Value* y = c.value("max_pool", {c.reshape(x, rows)}, {{"kernel", Dims{1, rows[3]}}});
-  c.out(0, c.reshape(y, d));
 }
 
 // ---- Normalisation, softmax, reductions
@@ -598,6 +458,7 @@ const std::vector<OpRow>& table() {
       {"Constant", {1, 9, 11, 12, 13, 19, 21, 23}, constant},
       {"ConstantOfShape", {9, 20, 21, 23}, constant_of_shape},
       {"Conv", {1, 11, 22}, conv},
+      {"ConvTranspose", {1, 11, 22}, conv_transpose},
       {"Div", {7, 13, 14}, arithmetic, "div"},
       {"Dropout", {7, 10, 12, 13, 22}, dropout},
       {"Elu", {6, 22}, elu},

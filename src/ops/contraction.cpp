@@ -53,7 +53,7 @@ const OpDef kMatmul{
 // The three tensors of a convolution and how its axes meet; any two types give the third.
 struct Conv {
   Type x, w, y;
-  Window rows, columns;
+  Windows windows;
   int64_t groups = 1;
 
   int64_t channels() const { return x.dim(1) / groups; }  // input channels of a group
@@ -62,19 +62,22 @@ struct Conv {
   template <class Source>  // InferArgs or Node
   Conv(const Source& s, Type x_type, Type w_type)
       : x(std::move(x_type)), w(std::move(w_type)), groups(s.integer("groups")) {
-    auto [r, c] = windows(s, {w.dim(2), w.dim(3)}, {x.dim(2), x.dim(3)}, false);
-    rows = r;
-    columns = c;
-    y = {DType::f32, {x.dim(0), w.dim(0), rows.outputs, columns.outputs}};
+    windows = make_windows(s, spatial(w), spatial(x), false);
+    y = with_spatial(x, w.dim(0), windows.outputs());
   }
 };
 
-void need_conv_attrs(const InferArgs& a) {
-  need_window_attrs(a);
+// Checks the attributes and that inputs 0 and 1 have as many spatial axes; returns how many.
+size_t need_conv(const InferArgs& a) {
+  need_floats(a);
+  size_t axes = need_spatial(a, 0);
+  need_spatial(a, 1, axes);
+  need_window_attrs(a, axes);
   if (a.integer("groups") < 1) throw a.fail("groups is {}", a.integer("groups"));
+  return axes;
 }
 
-// Checks that x and w make a convolution; both have rank 4.
+// Checks that x and w make a convolution.
 Conv checked_conv(const InferArgs& a, const Type& x, const Type& w) {
   int64_t groups = a.integer("groups");
   if (x.dim(1) % groups != 0 || x.dim(1) / groups != w.dim(1))
@@ -82,10 +85,10 @@ Conv checked_conv(const InferArgs& a, const Type& x, const Type& w) {
                  w.dim(1) * groups, groups, groups == 1 ? "" : "s", to_string(x), x.dim(1));
   if (w.dim(0) % groups != 0)
     throw a.fail("the weight's {} output channels do not divide into {} groups", w.dim(0), groups);
-  if (w.dim(2) < 1 || w.dim(3) < 1) throw a.fail("the weight {} has an empty kernel", to_string(w));
+  for (int64_t taps : spatial(w))
+    if (taps < 1) throw a.fail("the weight {} has an empty kernel", to_string(w));
   Conv conv(a, x, w);
-  need_outputs(a, conv.rows, "height");
-  need_outputs(a, conv.columns, "width");
+  need_outputs(a, conv.windows);
   return conv;
 }
 
@@ -106,45 +109,56 @@ void loop_or_once(NestArgs& n, const std::string& name, int64_t extent, const lo
   n.loop(name, 0, extent, body);
 }
 
-const OpDef kConv2d{
-    .name = "conv2d",
+using Index = std::vector<Expr>;
+
+// The index of an element of [N,C,...] or [O,C,...].
+Index at(const Expr& first, const Expr& channel, const Index& position) {
+  Index index{first, channel};
+  index.insert(index.end(), position.begin(), position.end());
+  return index;
+}
+
+Attrs without(Attrs attrs, const char* name) {
+  attrs.erase(name);
+  return attrs;
+}
+Attrs with(Attrs attrs, const char* name, Dims value) {
+  attrs[name] = std::move(value);
+  return attrs;
+}
+
+const OpDef kConv{
+    .name = "conv",
     .doc =
-        "x [N,C,H,W] convolved with w [O,C/groups,kh,kw] gives [N,O,OH,OW]; pad is top, left, bottom, right",
+        "x [N,C,...] convolved with w [O,C/groups,...] gives [N,O,...]; one to three spatial axes; pad has "
+        "the "
+        "side before every axis, then those behind them",
     .inputs = 2,
     .attrs = window_attrs({int_attr("groups", 1)}),
     .infer = [](const InferArgs& a) -> Types {
-      need_floats(a);
-      need_rank(a, 0, 4);
-      need_rank(a, 1, 4);
-      need_conv_attrs(a);
+      need_conv(a);
       return {checked_conv(a, a.in(0), a.in(1)).y};
     },
     .gradient = Gradient([](GradArgs& g) {
-      Attrs with_size = g.node.attrs, with_kernel = g.node.attrs;
       const Type &x = g.in(0)->type, &w = g.in(1)->type;
-      with_size["size"] = Dims{x.dim(2), x.dim(3)};
-      with_kernel["kernel"] = Dims{w.dim(2), w.dim(3)};
-      g.add(0, g.b.value("conv2d_input_grad", {g.dout(), g.in(1)}, with_size));
-      g.add(1, g.b.value("conv2d_weight_grad", {g.dout(), g.in(0)}, with_kernel));
+      const Attrs& attrs = g.node.attrs;
+      g.add(0, g.b.value("conv_input_grad", {g.dout(), g.in(1)}, with(attrs, "size", spatial(x))));
+      g.add(1, g.b.value("conv_weight_grad", {g.dout(), g.in(0)}, with(attrs, "kernel", spatial(w))));
     }),
     .lower = Nest([](NestArgs& n) {
       Conv conv(n.node, n.in_type(0), n.in_type(1));
       n.each("n", conv.y.dim(0), [&](Expr image) {
         each_channel(n, "o", conv.groups, conv.filters(), [&](Expr g, Expr o) {
           Expr filter = g * conv.filters() + o;
-          n.each("y", conv.rows.outputs, [&](Expr y) {
-            n.each("x", conv.columns.outputs, [&](Expr x) {
-              auto acc = n.reg("acc", lit(0));
-              conv.rows.each_tap(n, "ky", y, [&](Expr ky, Expr iy) {
-                conv.columns.each_tap(n, "kx", x, [&](Expr kx, Expr ix) {
-                  loop_or_once(n, "c", conv.channels(), [&](Expr c) {
-                    Expr element = n.in(0, {image, g * conv.channels() + c, iy, ix});
-                    n.set(acc, fma(element, n.in(1, {filter, c, ky, kx}), load(acc)));
-                  });
-                });
+          each_spatial(n, "", conv.windows.outputs(), [&](const Index& y) {
+            auto acc = n.reg("acc", lit(0));
+            conv.windows.loops(n, &Window::each_tap, "k", y, [&](const Index& k, const Index& x) {
+              loop_or_once(n, "c", conv.channels(), [&](Expr c) {
+                Expr element = n.in(0, at(image, g * conv.channels() + c, x));
+                n.set(acc, fma(element, n.in(1, at(filter, c, k)), load(acc)));
               });
-              n.out(0, {image, filter, y, x}, load(acc));
             });
+            n.out(0, at(image, filter, y), load(acc));
           });
         });
       });
@@ -152,104 +166,104 @@ const OpDef kConv2d{
     .channel_weight = 1,
 };
 
-Type input_type(const Type& dy, const Type& w, int64_t groups, const std::vector<int64_t>& size) {
-  return {DType::f32, {dy.dim(0), w.dim(1) * groups, size[0], size[1]}};
-}
-
-const OpDef kConv2dInputGrad{
-    .name = "conv2d_input_grad",
-    .doc = "conv2d's gradient with respect to x of height and width `size`, from dy and w",
+const OpDef kConvInputGrad{
+    .name = "conv_input_grad",
+    .doc =
+        "conv's gradient with respect to x whose spatial axes are `size`, from dy and w; forward it is the "
+        "transposed convolution",
     .inputs = 2,
     .attrs = window_attrs({int_attr("groups", 1), ints_attr("size")}),
     .infer = [](const InferArgs& a) -> Types {
-      need_floats(a);
-      need_rank(a, 0, 4);
-      need_rank(a, 1, 4);
-      need_conv_attrs(a);
-      Type x = input_type(a.in(0), a.in(1), a.integer("groups"), need_ints(a, "size", 2, 1));
+      size_t axes = need_conv(a);
+      Type x = with_spatial(a.in(0), a.in(1).dim(1) * a.integer("groups"), need_ints(a, "size", axes, 1));
       need_type(a, 0, checked_conv(a, x, a.in(1)).y, "the convolution's gradient");
       return {x};
     },
     .gradient = Gradient([](GradArgs& g) {
-      // Linear in dy and in w: as a function of dy it is the transpose of conv2d, so its own gradient is
-      // conv2d.
-      Attrs attrs = g.node.attrs, with_kernel = g.node.attrs;
-      attrs.erase("size");
-      with_kernel.erase("size");
-      with_kernel["kernel"] = Dims{g.in(1)->type.dim(2), g.in(1)->type.dim(3)};
-      g.add(0, g.b.value("conv2d", {g.dout(), g.in(1)}, attrs));
-      g.add(1, g.b.value("conv2d_weight_grad", {g.in(0), g.dout()}, with_kernel));
+      // Linear in dy and in w: as a function of dy it is the transpose of conv, so its own gradient is conv.
+      Attrs attrs = without(g.node.attrs, "size");
+      const Type& w = g.in(1)->type;
+      g.add(0, g.b.value("conv", {g.dout(), g.in(1)}, attrs));
+      g.add(1, g.b.value("conv_weight_grad", {g.in(0), g.dout()}, with(attrs, "kernel", spatial(w))));
     }),
     .lower = Nest([](NestArgs& n) {
       Conv conv(n.node, n.out_type(), n.in_type(1));
       n.each("n", conv.x.dim(0), [&](Expr image) {
         each_channel(n, "c", conv.groups, conv.channels(), [&](Expr g, Expr c) {
-          n.each("y", conv.rows.inputs, [&](Expr iy) {
-            n.each("x", conv.columns.inputs, [&](Expr ix) {
-              auto acc = n.reg("acc", lit(0));
-              conv.rows.each_tap_on(n, "ky", iy, [&](Expr ky, Expr y) {
-                conv.columns.each_tap_on(n, "kx", ix, [&](Expr kx, Expr x) {
-                  loop_or_once(n, "o", conv.filters(), [&](Expr o) {
-                    Expr filter = g * conv.filters() + o;
-                    n.set(acc, fma(n.in(0, {image, filter, y, x}), n.in(1, {filter, c, ky, kx}), load(acc)));
-                  });
-                });
+          each_spatial(n, "", conv.windows.inputs(), [&](const Index& x) {
+            auto acc = n.reg("acc", lit(0));
+            conv.windows.loops(n, &Window::each_tap_on, "k", x, [&](const Index& k, const Index& y) {
+              loop_or_once(n, "o", conv.filters(), [&](Expr o) {
+                Expr filter = g * conv.filters() + o;
+                n.set(acc, fma(n.in(0, at(image, filter, y)), n.in(1, at(filter, c, k)), load(acc)));
               });
-              n.out(0, {image, g * conv.channels() + c, iy, ix}, load(acc));
             });
+            n.out(0, at(image, g * conv.channels() + c, x), load(acc));
           });
         });
       });
     }),
 };
 
-Type weight_type(const Type& dy, const Type& x, int64_t groups, const std::vector<int64_t>& kernel) {
-  return {DType::f32, {dy.dim(1), x.dim(1) / groups, kernel[0], kernel[1]}};
+// The products of one element of the weight in a chunk's row: `row` is n and the output along all spatial axes
+// but the last. `body` gets the output and the input along all of them.
+void each_product(NestArgs& n, const Windows& windows, const Index& row, const Index& taps,
+                  const std::function<void(const Index& y, const Index& x)>& body) {
+  Index y(row.begin() + 1, row.end()), x;
+  std::function<void()> next = [&] {
+    size_t axis = x.size();
+    if (axis + 1 < windows.size())
+      return windows[axis].when_inside(n, y[axis], taps[axis], [&](Expr input) {
+        x.push_back(std::move(input));
+        next();
+      });
+    windows[axis].each_output_of(n, "x", taps[axis], [&](Expr output, Expr input) {
+      y.push_back(std::move(output));
+      x.push_back(std::move(input));
+      body(y, x);
+    });
+  };
+  next();
 }
 
-const OpDef kConv2dWeightGrad{
-    .name = "conv2d_weight_grad",
-    .doc = "conv2d's gradient with respect to w of height and width `kernel`, from dy and x",
+const OpDef kConvWeightGrad{
+    .name = "conv_weight_grad",
+    .doc = "conv's gradient with respect to w whose spatial axes are `kernel`, from dy and x",
     .inputs = 2,
     .attrs = window_attrs({int_attr("groups", 1), ints_attr("kernel")}),
     .infer = [](const InferArgs& a) -> Types {
-      need_floats(a);
-      need_rank(a, 0, 4);
-      need_rank(a, 1, 4);
-      need_conv_attrs(a);
-      Type w = weight_type(a.in(0), a.in(1), a.integer("groups"), need_ints(a, "kernel", 2, 1));
+      size_t axes = need_conv(a);
+      const Dims& kernel = need_ints(a, "kernel", axes, 1);
+      Type w = with_spatial(a.in(0), a.in(1).dim(1) / a.integer("groups"), kernel);
+      w.dims[0] = a.in(0).dim(1);
       need_type(a, 0, checked_conv(a, a.in(1), w).y, "the convolution's gradient");
       return {w};
     },
     .gradient = Gradient([](GradArgs& g) {
-      Attrs attrs = g.node.attrs, with_size = g.node.attrs;
-      attrs.erase("kernel");
-      with_size.erase("kernel");
-      with_size["size"] = Dims{g.in(1)->type.dim(2), g.in(1)->type.dim(3)};
-      g.add(0, g.b.value("conv2d", {g.in(1), g.dout()}, attrs));
-      g.add(1, g.b.value("conv2d_input_grad", {g.in(0), g.dout()}, with_size));
+      Attrs attrs = without(g.node.attrs, "kernel");
+      const Type& x = g.in(1)->type;
+      g.add(0, g.b.value("conv", {g.in(1), g.dout()}, attrs));
+      g.add(1, g.b.value("conv_input_grad", {g.in(0), g.dout()}, with(attrs, "size", spatial(x))));
     }),
     .lower = Nest([](NestArgs& n) {
       Conv conv(n.node, n.in_type(1), n.out_type());
-      Chunks chunks({conv.y.dim(0), conv.rows.outputs, conv.columns.outputs});
+      Dims positions = conv.windows.outputs();
+      positions.insert(positions.begin(), conv.y.dim(0));
+      Chunks chunks(positions);
       each_channel(n, "o", conv.groups, conv.filters(), [&](Expr g, Expr o) {
         Expr filter = g * conv.filters() + o;
         n.each("c", conv.channels(), [&](Expr c) {
-          n.each("ky", conv.rows.taps, [&](Expr ky) {
-            n.each("kx", conv.columns.taps, [&](Expr kx) {
-              Expr sum = sum_chunks(n, chunks, 1, [&](Expr chunk, const auto& sums) {
-                chunks.each_row(n, chunk, [&](const std::vector<Expr>& row) {
-                  conv.rows.when_inside(n, row[1], ky, [&](Expr iy) {
-                    conv.columns.each_output_of(n, "x", kx, [&](Expr x, Expr ix) {
-                      Expr dy = n.in(0, {row[0], filter, row[1], x});
-                      Expr element = n.in(1, {row[0], g * conv.channels() + c, iy, ix});
-                      n.set(sums[0], fma(dy, element, load(sums[0])));
-                    });
-                  });
+          each_spatial(n, "k", conv.windows.taps(), [&](const Index& k) {
+            Expr sum = sum_chunks(n, chunks, 1, [&](Expr chunk, const auto& sums) {
+              chunks.each_row(n, chunk, [&](const Index& row) {
+                each_product(n, conv.windows, row, k, [&](const Index& y, const Index& x) {
+                  Expr dy = n.in(0, at(row[0], filter, y));
+                  Expr element = n.in(1, at(row[0], g * conv.channels() + c, x));
+                  n.set(sums[0], fma(dy, element, load(sums[0])));
                 });
-              })[0];
-              n.out(0, {filter, c, ky, kx}, sum);
-            });
+              });
+            })[0];
+            n.out(0, at(filter, c, k), sum);
           });
         });
       });
@@ -258,6 +272,6 @@ const OpDef kConv2dWeightGrad{
 
 }  // namespace
 
-OpList contraction_ops() { return {&kMatmul, &kConv2d, &kConv2dInputGrad, &kConv2dWeightGrad}; }
+OpList contraction_ops() { return {&kMatmul, &kConv, &kConvInputGrad, &kConvWeightGrad}; }
 
 }  // namespace pock

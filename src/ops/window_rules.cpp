@@ -1,5 +1,8 @@
 #include "window_rules.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace pock {
 
 using loop::Expr;
@@ -15,22 +18,112 @@ Window make_window(int64_t taps, int64_t stride, int64_t pad, int64_t pad_end, i
 }
 
 std::vector<AttrDef> window_attrs(std::vector<AttrDef> more) {
-  std::vector<AttrDef> attrs = {ints_attr("stride", {1, 1}), ints_attr("pad", {0, 0, 0, 0}),
-                                ints_attr("dilation", {1, 1})};
+  std::vector<AttrDef> attrs = {ints_attr("stride", {}), ints_attr("pad", {}), ints_attr("dilation", {})};
   attrs.insert(attrs.end(), more.begin(), more.end());
   return attrs;
 }
 
-void need_window_attrs(const InferArgs& a) {
-  need_ints(a, "stride", 2, 1);
-  need_ints(a, "pad", 4, 0);
-  need_ints(a, "dilation", 2, 1);
+void need_window_attrs(const InferArgs& a, size_t axes) {
+  auto need = [&](const char* name, size_t count, int64_t least) {
+    if (!a.integers(name).empty()) need_ints(a, name, count, least);
+  };
+  need("stride", axes, 1);
+  need("dilation", axes, 1);
+  need("pad", 2 * axes, std::numeric_limits<int32_t>::min());
+  const auto& pad = a.integers("pad");
+  if (!pad.empty() && *std::min_element(pad.begin(), pad.begin() + std::ssize(pad) / 2) < 0)
+    throw a.fail("'pad' is {}, which starts inside of the input", to_string(pad));
 }
 
-void need_outputs(const InferArgs& a, const Window& w, const char* axis) {
-  if (w.outputs < 1)
-    throw a.fail("a kernel that spans {} does not fit into {} {} with padding {} and {}", w.extent(), axis,
-                 w.inputs, w.pad, w.pad_end);
+namespace {
+
+// "z", "y", "x": the last axis is x.
+std::string axis_name(size_t axis, size_t axes) { return std::string(1, "zyx"[3 - axes + axis]); }
+
+Dims of_each(const Windows& windows, int64_t Window::*number) {
+  Dims dims;
+  for (const Window& w : windows) dims.push_back(w.*number);
+  return dims;
+}
+
+}  // namespace
+
+Dims Windows::outputs() const { return of_each(*this, &Window::outputs); }
+Dims Windows::inputs() const { return of_each(*this, &Window::inputs); }
+Dims Windows::taps() const { return of_each(*this, &Window::taps); }
+
+void Windows::loops(loop::KernelBuilder& k, Loop loop, const std::string& prefix, const Index& at,
+                    const Pair& body) const {
+  Index first, second;
+  std::function<void()> next = [&] {
+    size_t axis = first.size();
+    if (axis == size()) return body(first, second);
+    ((*this)[axis].*loop)(k, prefix + axis_name(axis, size()), at[axis], [&](Expr a, Expr b) {
+      first.push_back(std::move(a));
+      second.push_back(std::move(b));
+      next();
+      first.pop_back();
+      second.pop_back();
+    });
+  };
+  next();
+}
+
+void each_spatial(loop::KernelBuilder& k, const std::string& prefix, const Dims& dims,
+                  const loop::BodyN& body) {
+  std::vector<Expr> index;
+  std::function<void()> next = [&] {
+    size_t axis = index.size();
+    if (axis == dims.size()) return body(index);
+    k.each(prefix + axis_name(axis, dims.size()), dims[axis], [&](Expr i) {
+      index.push_back(std::move(i));
+      next();
+      index.pop_back();
+    });
+  };
+  next();
+}
+
+Dims spatial(const Type& t) { return Dims(t.dims.begin() + 2, t.dims.end()); }
+
+Type with_spatial(const Type& t, int64_t channels, const Dims& dims) {
+  Type result{t.dtype, {t.dim(0), channels}};
+  result.dims.insert(result.dims.end(), dims.begin(), dims.end());
+  return result;
+}
+
+size_t need_spatial(const InferArgs& a, int i, size_t axes) {
+  int rank = a.in(i).rank();
+  if (axes) {
+    need_rank(a, i, static_cast<int>(axes) + 2);
+  } else if (rank < 3 || rank > 5) {
+    throw a.fail("input {} must have 3 to 5 axes, it has {}", i, rank);
+  }
+  return rank - 2;
+}
+
+void need_outputs(const InferArgs& a, const Windows& windows) {
+  constexpr const char* kNames[] = {"depth", "height", "width"};
+  for (size_t i = 0; i < windows.size(); ++i) {
+    const Window& w = windows[i];
+    if (w.outputs < 1)
+      throw a.fail("a kernel that spans {} does not fit into {} {} with padding {} and {}", w.extent(),
+                   kNames[3 - windows.size() + i], w.inputs, w.pad, w.pad_end);
+  }
+}
+
+bool Window::always_meets_input() const {
+  auto quotient = [&](int64_t a) {
+    return a >= 0 ? a / stride : -((stride - 1 - a) / stride);
+  };  // rounds down
+  // Each tap meets the input for a range of outputs; the higher the tap, the lower they are.
+  int64_t last = outputs - 1;  // of the outputs that no tap so far serves
+  for (int64_t tap = 0; tap < taps && last >= 0; ++tap) {
+    int64_t start = pad - tap * dilation;
+    if (quotient(start + inputs - 1) < last) return false;
+    last = std::min(last, quotient(start - 1));
+  }
+  return last < 0;
 }
 
 Expr Window::first_tap(const Expr& output) const {

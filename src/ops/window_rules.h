@@ -16,6 +16,8 @@ struct Window {
   int64_t inputs = 1, outputs = 1;
 
   int64_t extent() const { return (taps - 1) * dilation + 1; }
+  // Whether every output has a tap inside of the input.
+  bool always_meets_input() const;
   loop::Expr input_of(const loop::Expr& output, const loop::Expr& tap) const {
     return output * stride - pad + tap * dilation;
   }
@@ -46,20 +48,55 @@ struct Window {
   bool past_end() const { return (outputs - 1) * stride - pad + extent() > inputs; }
 };
 
-// Windows along height and width from the attributes stride, pad (top, left, bottom, right) and dilation.
 // `ceil`: also a last window that only starts inside of the input or the padding before it.
 Window make_window(int64_t taps, int64_t stride, int64_t pad, int64_t pad_end, int64_t dilation,
                    int64_t inputs, bool ceil);
 
-template <class Source>  // InferArgs or Node
-std::pair<Window, Window> windows(const Source& s, const Dims& kernel, const Dims& inputs, bool ceil) {
-  const auto &stride = s.integers("stride"), &pad = s.integers("pad"), &dilation = s.integers("dilation");
-  return {make_window(kernel[0], stride[0], pad[0], pad[2], dilation[0], inputs[0], ceil),
-          make_window(kernel[1], stride[1], pad[1], pad[3], dilation[1], inputs[1], ceil)};
-}
+// The windows along all spatial axes of a tensor [N,C,...]: one, two or three.
+struct Windows : std::vector<Window> {
+  using std::vector<Window>::vector;
+  using Index = std::vector<loop::Expr>;
+  using Pair = std::function<void(const Index&, const Index&)>;
+  using Loop = void (Window::*)(loop::KernelBuilder&, const std::string&, const loop::Expr&,
+                                const Window::Pair&) const;
 
+  Dims outputs() const;
+  Dims inputs() const;
+  Dims taps() const;
+  // A loop of Window along every axis, the last one innermost. `at` has what each of them starts from; `body`
+  // gets what they give.
+  void loops(loop::KernelBuilder& k, Loop loop, const std::string& prefix, const Index& at,
+             const Pair& body) const;
+};
+
+// Independent loops over spatial axes of these lengths: z, y, x behind `prefix`.
+void each_spatial(loop::KernelBuilder& k, const std::string& prefix, const Dims& dims,
+                  const loop::BodyN& body);
+
+// The attributes stride and dilation have one number an axis, pad first the side before every axis and then
+// those behind them; a negative one behind leaves the end of the input out. Where they are empty they are 1, 1
+// and 0.
 std::vector<AttrDef> window_attrs(std::vector<AttrDef> more);
-void need_window_attrs(const InferArgs& a);
-void need_outputs(const InferArgs& a, const Window& w, const char* axis);
+void need_window_attrs(const InferArgs& a, size_t axes);
+void need_outputs(const InferArgs& a, const Windows& windows);
+
+// The spatial axes of a tensor [N,C,...].
+Dims spatial(const Type& t);
+// [N,C,...] with these spatial axes.
+Type with_spatial(const Type& t, int64_t channels, const Dims& dims);
+// Input `i` is such a tensor, with `axes` spatial axes (0: one to three); returns how many there are.
+size_t need_spatial(const InferArgs& a, int i, size_t axes = 0);
+
+template <class Source>  // InferArgs or Node
+Windows make_windows(const Source& s, const Dims& kernel, const Dims& inputs, bool ceil) {
+  const auto &stride = s.integers("stride"), &pad = s.integers("pad"), &dilation = s.integers("dilation");
+  Windows all;
+  const size_t axes = kernel.size();
+  for (size_t i = 0; i < axes; ++i)
+    all.push_back(make_window(kernel[i], stride.empty() ? 1 : stride[i], pad.empty() ? 0 : pad[i],
+                              pad.empty() ? 0 : pad[axes + i], dilation.empty() ? 1 : dilation[i], inputs[i],
+                              ceil));
+  return all;
+}
 
 }  // namespace pock

@@ -3,6 +3,7 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <random>
 #include <string>
 #include <variant>
 #include <vector>
@@ -44,6 +45,13 @@ struct Model {
     onnx::TensorProto& t = tensor(name, dims, onnx::TensorProto::FLOAT);
     for (float x : data) t.add_float_data(x);
     return *this;
+  }
+  // Random numbers between -1 and 1, the same for every name and shape.
+  Model& random(const std::string& name, const Dims& dims) {
+    std::mt19937 source(static_cast<uint32_t>(std::hash<std::string>()(name)));
+    std::vector<float> data(Type{DType::f32, dims}.elements());
+    for (float& x : data) x = static_cast<float>(source() % 2001) / 1000 - 1;
+    return floats(name, dims, data);
   }
   Model& ints(const std::string& name, const std::vector<int64_t>& data, bool scalar = false) {
     onnx::TensorProto& t =

@@ -140,7 +140,7 @@ graph @g {
   input %labels : i32[2]
   param %w : f32[6,4,3,3] trained
   param %fc : f32[6,10] trained
-  %0 = conv2d(%x, %w) {dilation = [1,1], pad = [1,1,1,1], stride = [2,2]} : f32[2,6,5,4]
+  %0 = conv(%x, %w) {dilation = [1,1], pad = [1,1,1,1], stride = [2,2]} : f32[2,6,5,4]
   %1, %taps = max_pool(%0) {kernel = [2,2], stride = [2,2]} : f32[2,6,2,2], u8[2,6,2,2]
   %2 = slice(%1) {axis = 2, end = 2, start = 1} : f32[2,6,1,2]
   %3 = pad(%2) {after = 2, axis = -1, before = 1} : f32[2,6,1,5]

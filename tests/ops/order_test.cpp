@@ -131,7 +131,7 @@ TEST(Order, ConvolutionSumsOverRowColumnChannel) {
                                  w[c.at(c.w, o, i, ky, kx)], sum);
           want.push_back(sum);
         }
-  EXPECT_EQ(run("conv2d", {{c.x, x}, {c.w, w}}, c.attrs)[0], want);
+  EXPECT_EQ(run("conv", {{c.x, x}, {c.w, w}}, c.attrs)[0], want);
 }
 
 TEST(Order, InputGradientSumsOverRowColumnFilter) {
@@ -153,7 +153,7 @@ TEST(Order, InputGradientSumsOverRowColumnFilter) {
         }
   Attrs attrs = c.attrs;
   attrs["size"] = Dims{9, 8};
-  EXPECT_EQ(run("conv2d_input_grad", {{c.y, dy}, {c.w, w}}, attrs)[0], want);
+  EXPECT_EQ(run("conv_input_grad", {{c.y, dy}, {c.w, w}}, attrs)[0], want);
 }
 
 // [7,2,20,33] gives chunks of 32 rows, padding and all.
@@ -171,7 +171,7 @@ TEST(Order, WeightGradientSumsInChunks) {
                             sum);
           }));
   Attrs attrs{{"pad", Dims{1, 1, 1, 1}}, {"kernel", Dims{3, 3}}};
-  EXPECT_EQ(run("conv2d_weight_grad", {{dims_y, dy}, {dx, x}}, attrs)[0], want);
+  EXPECT_EQ(run("conv_weight_grad", {{dims_y, dy}, {dx, x}}, attrs)[0], want);
 }
 
 TEST(Order, MomentsJoinChunksByChan) {
@@ -218,7 +218,7 @@ TEST(Gradients, OfMaximaOverAxesAreSharedByTies) {
 
 // An immediate update needs the old weight only until the input gradient is done.
 TEST(Gradients, OfInputsComeBeforeThoseOfWeights) {
-  for (const char* op : {"conv2d", "matmul"})
+  for (const char* op : {"conv", "matmul"})
     for (const OpCase& c : all_cases()) {
       if (c.op != op) continue;
       CaseGraph g = case_graph(c, true);

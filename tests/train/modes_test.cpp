@@ -92,7 +92,7 @@ TEST(Norm, FoldsThroughABias) {
     Value* x = g.add_input("x", {DType::f32, {2, 1, 1, 2}});
     Value* w = param("w", {2, 1, 1, 1}, {0.5f, -2});
     Value* bias = param("bias", {2}, {0.25f, 3});
-    Value* y = b.add(b.value("conv2d", {x, w}), b.reshape(bias, {2, 1, 1}));
+    Value* y = b.add(b.value("conv", {x, w}), b.reshape(bias, {2, 1, 1}));
     Value* scale = param("scale", {2}, {2, 0.5f});
     Value* shift = param("shift", {2}, {0.75f, -1});
     Value* mean = g.add_statistic("mean", {DType::f32, {2}}, make_data({0.5f, -0.25f}));

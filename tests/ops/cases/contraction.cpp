@@ -1,4 +1,5 @@
 #include "ops/cases/op_case.h"
+#include "ops/cases/windows.h"
 
 namespace pock::test {
 namespace {
@@ -20,23 +21,20 @@ std::vector<Numbers> matmul(const Node& n, const std::vector<Numbers>& in) {
 // Every product of a convolution, as offsets into x, w and y; taps on padding left out.
 template <class F>
 void each_product(const Node& n, const Type& x, const Type& w, const Type& y, F f) {
-  const auto &stride = n.integers("stride"), &pad = n.integers("pad"), &dilation = n.integers("dilation");
-  int64_t groups = n.integer("groups"), per_group = y.dim(1) / groups;
-  int64_t at_y = 0;
+  WindowAttrs windows(n, x.rank() - 2);
+  int64_t per_group = y.dim(1) / n.integer("groups");
+  const Dims image = spatial(x), kernel = spatial(w), outputs = spatial(y);
   for (int64_t b = 0; b < y.dim(0); ++b)
     for (int64_t o = 0; o < y.dim(1); ++o)
-      for (int64_t oy = 0; oy < y.dim(2); ++oy)
-        for (int64_t ox = 0; ox < y.dim(3); ++ox, ++at_y)
-          for (int64_t c = 0; c < w.dim(1); ++c)
-            for (int64_t ky = 0; ky < w.dim(2); ++ky)
-              for (int64_t kx = 0; kx < w.dim(3); ++kx) {
-                int64_t iy = oy * stride[0] - pad[0] + ky * dilation[0];
-                int64_t ix = ox * stride[1] - pad[1] + kx * dilation[1];
-                if (iy < 0 || ix < 0 || iy >= x.dim(2) || ix >= x.dim(3)) continue;
-                int64_t channel = o / per_group * w.dim(1) + c;
-                f(((b * x.dim(1) + channel) * x.dim(2) + iy) * x.dim(3) + ix,
-                  ((o * w.dim(1) + c) * w.dim(2) + ky) * w.dim(3) + kx, at_y);
-              }
+      each_index(outputs, [&](const Dims& out) {
+        for (int64_t c = 0; c < w.dim(1); ++c)
+          each_index(kernel, [&](const Dims& tap) {
+            Dims in = windows.input(out, tap);
+            if (!inside(in, image)) return;
+            int64_t channel = o / per_group * w.dim(1) + c;
+            f(offset(x, b, channel, in), offset(w, o, c, tap), offset(y, b, o, out));
+          });
+      });
 }
 
 std::vector<Numbers> conv(const Node& n, const std::vector<Numbers>& in) {
@@ -58,13 +56,10 @@ std::vector<Numbers> conv_dw(const Node& n, const std::vector<Numbers>& in) {
   return {w};
 }
 
-CaseAttrs conv_attrs(Dims stride, Dims pad, Dims dilation = {1, 1}, int64_t groups = 1) {
+CaseAttrs conv_attrs(Dims stride, Dims pad, Dims dilation = {}, int64_t groups = 1) {
   return attrs({{"stride", stride}, {"pad", pad}, {"dilation", dilation}, {"groups", groups}});
 }
-CaseAttrs with(const char* name, Dims value, CaseAttrs a) {
-  a.attrs[name] = std::move(value);
-  return a;
-}
+CaseAttrs groups(int64_t n) { return conv_attrs({}, {}, {}, n); }
 CaseAttrs transposed(int64_t a, int64_t b) { return attrs({{"transpose_a", a}, {"transpose_b", b}}); }
 
 OP_CASE(matmul, in({2, 2}).is({1, 2, 3, 4}), in({2, 2}).is({5, 6, 7, 8}), gives({19, 22, 43, 50}));
@@ -75,43 +70,68 @@ OP_CASE(matmul, in({4, 7}), in({5, 4}), transposed(1, 1), like(matmul));
 OP_CASE(matmul, in({5, 5}), in({5, 5}), like(matmul));
 OP_CASE(matmul, in({1, 1}), in({1, 1}), like(matmul));
 
-OP_CASE(conv2d, in({1, 1, 2, 2}).is({1, 2, 3, 4}), in({1, 1, 2, 2}).is({1, 10, 100, 1000}), gives({4321}));
-OP_CASE(conv2d, in({2, 3, 5, 6}), in({4, 3, 3, 3}), like(conv));
-OP_CASE(conv2d, in({2, 3, 5, 6}), in({7, 3, 3, 3}), conv_attrs({1, 1}, {1, 1, 1, 1}), like(conv));
-OP_CASE(conv2d, in({1, 2, 7, 8}), in({3, 2, 3, 3}), conv_attrs({2, 2}, {1, 1, 1, 1}), like(conv));
-OP_CASE(conv2d, in({1, 2, 7, 8}), in({3, 2, 3, 5}), conv_attrs({2, 3}, {0, 2, 1, 3}), like(conv));
-OP_CASE(conv2d, in({1, 2, 9, 7}), in({2, 2, 3, 3}), conv_attrs({1, 1}, {2, 2, 2, 2}, {2, 2}), like(conv));
-OP_CASE(conv2d, in({1, 2, 9, 9}), in({2, 2, 3, 2}), conv_attrs({2, 3}, {2, 1, 0, 2}, {2, 2}), like(conv));
-OP_CASE(conv2d, in({1, 6, 5, 5}), in({9, 2, 3, 3}), conv_attrs({1, 1}, {1, 1, 1, 1}, {1, 1}, 3), like(conv));
-OP_CASE(conv2d, in({2, 15, 6, 5}), in({15, 1, 3, 3}), conv_attrs({1, 1}, {1, 1, 1, 1}, {1, 1}, 15),
+OP_CASE(conv, in({1, 1, 2, 2}).is({1, 2, 3, 4}), in({1, 1, 2, 2}).is({1, 10, 100, 1000}), gives({4321}));
+OP_CASE(conv, in({2, 3, 5, 6}), in({4, 3, 3, 3}), like(conv));
+OP_CASE(conv, in({2, 3, 5, 6}), in({7, 3, 3, 3}), conv_attrs({1, 1}, {1, 1, 1, 1}), like(conv));
+OP_CASE(conv, in({1, 2, 7, 8}), in({3, 2, 3, 3}), conv_attrs({2, 2}, {1, 1, 1, 1}), like(conv));
+OP_CASE(conv, in({1, 2, 7, 8}), in({3, 2, 3, 5}), conv_attrs({2, 3}, {0, 2, 1, 3}), like(conv));
+OP_CASE(conv, in({1, 2, 9, 7}), in({2, 2, 3, 3}), conv_attrs({1, 1}, {2, 2, 2, 2}, {2, 2}), like(conv));
+OP_CASE(conv, in({1, 2, 9, 9}), in({2, 2, 3, 2}), conv_attrs({2, 3}, {2, 1, 0, 2}, {2, 2}), like(conv));
+OP_CASE(conv, in({1, 6, 5, 5}), in({9, 2, 3, 3}), conv_attrs({1, 1}, {1, 1, 1, 1}, {1, 1}, 3), like(conv));
+OP_CASE(conv, in({2, 15, 6, 5}), in({15, 1, 3, 3}), conv_attrs({1, 1}, {1, 1, 1, 1}, {1, 1}, 15), like(conv));
+OP_CASE(conv, in({1, 4, 7, 7}), in({8, 1, 3, 3}), conv_attrs({2, 2}, {1, 1, 1, 1}, {1, 1}, 4), like(conv));
+OP_CASE(conv, in({2, 17, 3, 3}), in({9, 17, 1, 1}), like(conv));
+OP_CASE(conv, in({2, 5, 6, 7}), in({4, 5, 1, 1}), conv_attrs({2, 2}, {0, 0, 0, 0}), like(conv));
+OP_CASE(conv, in({1, 2, 3, 3}), in({2, 2, 7, 7}), conv_attrs({1, 1}, {3, 3, 3, 3}), like(conv));
+OP_CASE(conv, in({1, 1, 11, 5}), in({1, 1, 2, 2}), conv_attrs({4, 4}, {0, 0, 0, 0}), like(conv));
+OP_CASE(conv, in({1, 1, 4, 4}), in({2, 1, 1, 1}), conv_attrs({1, 2}, {1, 2, 0, 1}), like(conv));
+OP_CASE(conv, in({3, 2, 20, 37}), in({3, 2, 3, 3}), conv_attrs({1, 1}, {1, 1, 1, 1}), like(conv));
+// One and three spatial axes.
+OP_CASE(conv, in({1, 1, 4}).is({1, 2, 3, 4}), in({1, 1, 2}).is({1, 10}), conv_attrs({2}, {}),
+        gives({21, 43}));
+OP_CASE(conv, in({2, 6, 11}), in({9, 2, 3}), conv_attrs({2}, {1, 2}, {2}, 3), like(conv));
+OP_CASE(conv, in({1, 23, 17}), in({23, 1, 5}), conv_attrs({}, {2, 2}, {}, 23), like(conv));
+OP_CASE(conv, in({1, 2, 4, 5, 6}), in({3, 2, 3, 2, 3}), conv_attrs({1, 2, 1}, {1, 0, 1, 0, 1, 1}, {1, 2, 1}),
         like(conv));
-OP_CASE(conv2d, in({1, 4, 7, 7}), in({8, 1, 3, 3}), conv_attrs({2, 2}, {1, 1, 1, 1}, {1, 1}, 4), like(conv));
-OP_CASE(conv2d, in({2, 17, 3, 3}), in({9, 17, 1, 1}), like(conv));
-OP_CASE(conv2d, in({2, 5, 6, 7}), in({4, 5, 1, 1}), conv_attrs({2, 2}, {0, 0, 0, 0}), like(conv));
-OP_CASE(conv2d, in({1, 2, 3, 3}), in({2, 2, 7, 7}), conv_attrs({1, 1}, {3, 3, 3, 3}), like(conv));
-OP_CASE(conv2d, in({1, 1, 11, 5}), in({1, 1, 2, 2}), conv_attrs({4, 4}, {0, 0, 0, 0}), like(conv));
-OP_CASE(conv2d, in({1, 1, 4, 4}), in({2, 1, 1, 1}), conv_attrs({1, 2}, {1, 2, 0, 1}), like(conv));
-OP_CASE(conv2d, in({3, 2, 20, 37}), in({3, 2, 3, 3}), conv_attrs({1, 1}, {1, 1, 1, 1}), like(conv));
+// Groups of odd sizes; more than one filter to a depthwise channel.
+OP_CASE(conv, in({1, 15, 5, 4}), in({9, 5, 2, 3}), groups(3), like(conv));
+OP_CASE(conv, in({1, 35, 4, 4}), in({25, 7, 1, 1}), groups(5), like(conv));
+OP_CASE(conv, in({2, 7, 6, 5}), in({21, 1, 3, 3}), conv_attrs({2, 2}, {1, 1, 0, 1}, {}, 7), like(conv));
+// The convolution leaves the end of its input out.
+OP_CASE(conv, in({1, 2, 6, 7}), in({3, 2, 3, 2}), conv_attrs({}, {1, 0, -2, -1}), like(conv));
 
-OP_CASE(conv2d_input_grad, in({2, 4, 3, 4}), in({4, 3, 3, 3}),
+OP_CASE(conv_input_grad, in({2, 4, 3, 4}), in({4, 3, 3, 3}),
         with("size", {5, 6}, conv_attrs({1, 1}, {0, 0, 0, 0})), like(conv_dx));
-OP_CASE(conv2d_input_grad, in({1, 3, 4, 4}), in({3, 2, 3, 3}),
+OP_CASE(conv_input_grad, in({1, 3, 4, 4}), in({3, 2, 3, 3}),
         with("size", {7, 8}, conv_attrs({2, 2}, {1, 1, 1, 1})), like(conv_dx));
-OP_CASE(conv2d_input_grad, in({1, 2, 4, 4}), in({2, 2, 3, 2}),
+OP_CASE(conv_input_grad, in({1, 2, 4, 4}), in({2, 2, 3, 2}),
         with("size", {9, 9}, conv_attrs({2, 3}, {2, 1, 0, 2}, {2, 2})), like(conv_dx));
-OP_CASE(conv2d_input_grad, in({1, 4, 3, 3}), in({4, 5, 1, 1}),
+OP_CASE(conv_input_grad, in({1, 4, 3, 3}), in({4, 5, 1, 1}),
         with("size", {6, 5}, conv_attrs({2, 2}, {0, 0, 0, 0})), like(conv_dx));
-OP_CASE(conv2d_input_grad, in({1, 9, 5, 5}), in({9, 2, 3, 3}),
+OP_CASE(conv_input_grad, in({1, 9, 5, 5}), in({9, 2, 3, 3}),
         with("size", {5, 5}, conv_attrs({1, 1}, {1, 1, 1, 1}, {1, 1}, 3)), like(conv_dx));
+// Transposed convolutions whose output ends behind the last window.
+OP_CASE(conv_input_grad, in({1, 1, 2}).is({1, 2}), in({1, 1, 2}).is({1, 10}),
+        with("size", {7}, conv_attrs({2}, {0, -3})), gives({1, 10, 2, 20, 0, 0, 0}));
+OP_CASE(conv_input_grad, in({1, 4, 3, 3}), in({4, 2, 2, 3}),
+        with("size", {8, 8}, conv_attrs({2, 2}, {1, 0, -3, -1}, {}, 2)), like(conv_dx));
+OP_CASE(conv_input_grad, in({1, 9, 6}), in({9, 7, 3}), with("size", {13}, conv_attrs({2}, {1, 2}, {2})),
+        like(conv_dx));
+OP_CASE(conv_input_grad, in({1, 3, 4, 3, 3}), in({3, 1, 3, 2, 3}),
+        with("size", {8, 4, 3}, conv_attrs({2, 1, 1}, {1, 0, 1, 1, 0, 1}, {}, 3)), like(conv_dx));
 
-OP_CASE(conv2d_weight_grad, in({2, 4, 3, 4}), in({2, 3, 5, 6}),
+OP_CASE(conv_weight_grad, in({2, 4, 3, 4}), in({2, 3, 5, 6}),
         with("kernel", {3, 3}, conv_attrs({1, 1}, {0, 0, 0, 0})), like(conv_dw));
-OP_CASE(conv2d_weight_grad, in({3, 2, 20, 37}), in({3, 2, 20, 37}),
+OP_CASE(conv_weight_grad, in({3, 2, 20, 37}), in({3, 2, 20, 37}),
         with("kernel", {3, 3}, conv_attrs({1, 1}, {1, 1, 1, 1})), like(conv_dw));
-OP_CASE(conv2d_weight_grad, in({1, 2, 4, 4}), in({1, 2, 9, 9}),
+OP_CASE(conv_weight_grad, in({1, 2, 4, 4}), in({1, 2, 9, 9}),
         with("kernel", {3, 2}, conv_attrs({2, 3}, {2, 1, 0, 2}, {2, 2})), like(conv_dw));
-OP_CASE(conv2d_weight_grad, in({1, 8, 4, 4}), in({1, 4, 7, 7}),
+OP_CASE(conv_weight_grad, in({1, 8, 4, 4}), in({1, 4, 7, 7}),
         with("kernel", {3, 3}, conv_attrs({2, 2}, {1, 1, 1, 1}, {1, 1}, 4)), like(conv_dw));
+OP_CASE(conv_weight_grad, in({3, 9, 700}), in({3, 6, 703}),
+        with("kernel", {5}, conv_attrs({}, {1, 0}, {}, 3)), like(conv_dw));
+OP_CASE(conv_weight_grad, in({1, 2, 4, 3, 3}), in({1, 3, 5, 4, 7}),
+        with("kernel", {2, 2, 3}, conv_attrs({1, 1, 2}, {})), like(conv_dw));
 
 }  // namespace
 }  // namespace pock::test

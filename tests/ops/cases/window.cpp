@@ -1,37 +1,37 @@
 #include <limits>
 
 #include "ops/cases/op_case.h"
+#include "ops/cases/windows.h"
 
 namespace pock::test {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-CaseAttrs pool(Dims kernel, Dims stride, Dims pad = {0, 0, 0, 0}, int64_t ceil = 0) {
+CaseAttrs pool(Dims kernel, Dims stride, Dims pad = {}, int64_t ceil = 0) {
   return attrs({{"kernel", kernel}, {"stride", stride}, {"pad", pad}, {"ceil", ceil}});
 }
-CaseAttrs with(const char* name, Attr value, CaseAttrs a) {
-  a.attrs[name] = std::move(value);
-  return a;
-}
+CaseAttrs counting(CaseAttrs a) { return with("count_include_pad", int64_t{1}, std::move(a)); }
 
-// Every (image row of x, window, tap) of a pooling: offsets into x and y and the number of the tap.
+// Every (window, tap) of a pooling: offsets into y and x (-1 outside of it), the number of the tap, and whether it
+// is on the input or the padding.
 template <class F>
 void each_element(const Node& n, const Type& x, const Type& y, F f) {
-  const auto &kernel = n.integers("kernel"), &stride = n.integers("stride"), &pad = n.integers("pad"),
-             &dilation = n.integers("dilation");
-  int64_t at_y = 0;
-  for (int64_t plane = 0; plane < y.dim(0) * y.dim(1); ++plane)
-    for (int64_t oy = 0; oy < y.dim(2); ++oy)
-      for (int64_t ox = 0; ox < y.dim(3); ++ox, ++at_y)
-        for (int64_t ky = 0; ky < kernel[0]; ++ky)
-          for (int64_t kx = 0; kx < kernel[1]; ++kx) {
-            int64_t iy = oy * stride[0] - pad[0] + ky * dilation[0],
-                    ix = ox * stride[1] - pad[1] + kx * dilation[1];
-            bool inside = iy >= 0 && ix >= 0 && iy < x.dim(2) && ix < x.dim(3);
-            bool padded = iy < x.dim(2) + pad[2] && ix < x.dim(3) + pad[3];
-            f(at_y, inside ? (plane * x.dim(2) + iy) * x.dim(3) + ix : -1, ky * kernel[1] + kx, padded);
-          }
+  const Dims &kernel = n.integers("kernel"), image = spatial(x), outputs = spatial(y);
+  WindowAttrs windows(n, kernel.size());
+  Dims padded = image;
+  for (size_t i = 0; i < image.size(); ++i) padded[i] += windows.pad[image.size() + i];
+  for (int64_t b = 0; b < y.dim(0); ++b)
+    for (int64_t c = 0; c < y.dim(1); ++c)
+      each_index(outputs, [&](const Dims& out) {
+        int64_t number = 0;
+        each_index(kernel, [&](const Dims& tap) {
+          Dims in = windows.input(out, tap);
+          bool counts = true;
+          for (size_t i = 0; i < in.size(); ++i) counts &= in[i] < padded[i];
+          f(offset(y, b, c, out), inside(in, image) ? offset(x, b, c, in) : -1, number++, counts);
+        });
+      });
 }
 
 std::vector<Numbers> max_pool(const Node& n, const std::vector<Numbers>& in) {
@@ -87,15 +87,39 @@ OP_CASE(max_pool_grad, in({1, 1, 1, 2}).is({5, 7}), in(DType::u8, {1, 1, 1, 2}).
 OP_CASE(avg_pool, in({1, 1, 2, 2}).is({1, 2, 3, 6}), pool({2, 2}, {1, 1}), gives({3}));
 OP_CASE(avg_pool, in({2, 7, 7, 7}), pool({7, 7}, {1, 1}), like(avg_pool));
 OP_CASE(avg_pool, in({1, 2, 7, 9}), pool({3, 3}, {2, 2}, {1, 1, 1, 1}), like(avg_pool));
-OP_CASE(avg_pool, in({1, 2, 7, 9}), with("count_include_pad", int64_t{1}, pool({3, 3}, {2, 2}, {1, 1, 1, 1})),
-        like(avg_pool));
-OP_CASE(avg_pool, in({1, 2, 6, 6}),
-        with("count_include_pad", int64_t{1}, pool({3, 3}, {2, 2}, {1, 0, 0, 1}, 1)), like(avg_pool));
+OP_CASE(avg_pool, in({1, 2, 7, 9}), counting(pool({3, 3}, {2, 2}, {1, 1, 1, 1})), like(avg_pool));
+OP_CASE(avg_pool, in({1, 2, 6, 6}), counting(pool({3, 3}, {2, 2}, {1, 0, 0, 1}, 1)), like(avg_pool));
 OP_CASE(avg_pool, in({1, 2, 6, 6}), pool({3, 3}, {2, 2}, {0, 1, 0, 0}, 1), like(avg_pool));
 OP_CASE(avg_pool_grad, in({1, 2, 3, 3}), with("size", Dims{6, 6}, pool({3, 3}, {2, 2}, {0, 0, 0, 0}, 1)),
         like(avg_pool_grad));
 OP_CASE(avg_pool_grad, in({1, 2, 4, 5}),
-        with("count_include_pad", int64_t{1}, with("size", Dims{7, 9}, pool({3, 3}, {2, 2}, {1, 1, 1, 1}))),
+        counting(with("size", Dims{7, 9}, pool({3, 3}, {2, 2}, {1, 1, 1, 1}))), like(avg_pool_grad));
+
+// A last window that only starts in the padding behind the input is none; one that ends beyond it counts what is
+// inside.
+OP_CASE(max_pool, in({1, 1, 5}).is({1, 2, 3, 4, 5}), pool({2}, {2}, {}, 1), gives({2, 4, 5}));
+OP_CASE(max_pool, in({1, 1, 4}).is({1, 2, 3, 4}), pool({2}, {3}, {1, 1}, 1), gives({1, 4}));
+OP_CASE(avg_pool, in({1, 1, 5}).is({1, 2, 3, 4, 5}), pool({2}, {2}, {}, 1), gives({1.5, 3.5, 5}));
+OP_CASE(avg_pool, in({1, 1, 5}).is({1, 2, 3, 4, 5}), counting(pool({2}, {2}, {}, 1)), gives({1.5, 3.5, 5}));
+OP_CASE(avg_pool, in({1, 1, 5}).is({1, 2, 3, 4, 5}), counting(pool({3}, {3}, {1, 0}, 1)), gives({1, 4}));
+OP_CASE(avg_pool, in({1, 1, 6}).is({1, 2, 3, 4, 5, 6}), counting(pool({3}, {3}, {1, 1}, 1)),
+        gives({1, 4, 3}));
+OP_CASE(avg_pool, in({1, 1, 6}).is({1, 2, 3, 4, 5, 6}), pool({3}, {3}, {1, 1}, 1), gives({1.5, 4, 6}));
+// Windows that overlap: every element gets a share of each.
+OP_CASE(max_pool, in({2, 3, 9, 7}).spaced(), with("dilation", {2, 2}, pool({3, 3}, {1, 1}, {2, 1, 2, 1})),
+        like(max_pool));
+OP_CASE(max_pool, in({1, 7, 31}).spaced(), with("dilation", {3}, pool({3}, {2}, {2, 3}, 1)), like(max_pool));
+OP_CASE(max_pool, in({1, 2, 4, 5, 6}).spaced(), pool({2, 3, 2}, {2, 1, 2}, {1, 1, 0, 0, 1, 1}, 1),
+        like(max_pool));
+OP_CASE(avg_pool, in({1, 9, 33}), with("dilation", {2}, pool({3}, {2}, {2, 1})), like(avg_pool));
+OP_CASE(avg_pool, in({1, 2, 8, 9}), counting(with("dilation", {2, 3}, pool({3, 2}, {2, 2}, {1, 2, 2, 1}, 1))),
+        like(avg_pool));
+OP_CASE(avg_pool, in({1, 2, 8, 9}), with("dilation", {2, 3}, pool({3, 2}, {2, 2}, {1, 2, 2, 1}, 1)),
+        like(avg_pool));
+OP_CASE(avg_pool, in({1, 2, 4, 5, 6}), counting(pool({2, 3, 2}, {2, 1, 2}, {1, 1, 0, 0, 1, 1}, 1)),
+        like(avg_pool));
+OP_CASE(avg_pool_grad, in({1, 2, 4, 5}),
+        with("dilation", {2, 2}, with("size", {7, 9}, pool({3, 3}, {2, 2}, {2, 2, 2, 2}))),
         like(avg_pool_grad));
 
 }  // namespace

@@ -1,0 +1,87 @@
+#include "gradients.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "pock/ops/evaluate.h"
+#include "pock/passes/passes.h"
+
+namespace pock::test {
+namespace {
+
+// The sum of all float outputs, each element times a random number, as output 0.
+void make_objective(Graph& g) {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> between(-1, 1);
+  Builder b(g);
+  Value* sum = nullptr;
+  for (Value* out : g.outputs()) {
+    if (out->type.dtype != DType::f32) continue;
+    std::vector<float> upstream(out->type.elements());
+    for (float& u : upstream) u = between(random);
+    Value* part = b.reduce_sum(b.mul(out, b.constant(out->type, upstream)), {});
+    sum = sum ? b.add(sum, part) : part;
+  }
+  while (!g.outputs().empty()) g.remove_output(g.outputs().size() - 1);
+  g.add_output(sum, "objective");
+}
+
+// Where a case has infinities and NaN, the gradient is checked at other numbers.
+void make_finite(const std::vector<Value*>& params) {
+  for (Value* p : params) {
+    std::vector<float> data(p->type.elements());
+    std::memcpy(data.data(), p->data->data(), p->data->size());
+    for (float& x : data)
+      if (!std::isfinite(x)) x = 0.75f;
+    p->data = make_data(data);
+  }
+}
+
+}  // namespace
+
+Gradients check_gradients(std::unique_ptr<Graph> forward) {
+  constexpr double kStep = 1e-5, kTolerance = 2e-5;
+  constexpr size_t kMostElements = 64;
+  make_finite(forward->params());
+  make_objective(*forward);
+  PassOptions options;
+  run_passes(*forward, {get_pass("select")}, options);
+  std::unique_ptr<Graph> step = forward->clone();
+  run_passes(*step, {get_pass("expand_without_gradient"), get_pass("autodiff")}, options);
+  Memory m = initial_memory(*step, loop::Precision::f64);
+  evaluate(*step, m);
+  Gradients result;
+  for (size_t i = 1; i < step->outputs().size(); ++i) {
+    std::string name = step->output_name(i);
+    const Value* param = forward->find(name.substr(0, name.size() - std::strlen(".grad")));
+    std::vector<double> gradient = m.read(step->outputs()[i]);
+    Memory moved = initial_memory(*forward, loop::Precision::f64);
+    std::vector<double> x = moved.read(param);
+    auto objective = [&](size_t k, double by) {
+      std::vector<double> there = x;
+      there[k] += by;
+      moved.set(param, there);
+      evaluate(*forward, moved);
+      return moved.read(forward->outputs()[0])[0];
+    };
+    std::vector<size_t> elements(x.size());
+    for (size_t k = 0; k < elements.size(); ++k) elements[k] = k;
+    std::shuffle(elements.begin(), elements.end(), std::mt19937(3));
+    elements.resize(std::min(elements.size(), kMostElements));
+    for (size_t k : elements) {
+      double after = (objective(k, 2 * kStep) - objective(k, kStep)) / kStep;
+      double before = (objective(k, -kStep) - objective(k, -2 * kStep)) / kStep;
+      double tolerance = kTolerance * std::max({1.0, std::abs(after), std::abs(before)});
+      if (!(gradient[k] >= std::min(before, after) - tolerance &&
+            gradient[k] <= std::max(before, after) + tolerance))
+        return {0, fmt::format("the gradient of '{}': element {} is {}, the slopes there are {} and {}",
+                               param->name, k, gradient[k], before, after)};
+    }
+    ++result.checked;
+  }
+  return result;
+}
+
+}  // namespace pock::test
