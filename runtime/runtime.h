@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 
+#include "checkpoint.h"
 #include "pock.h"
 
 // ---- core.c: the four functions a compiler may call on its own
@@ -129,7 +130,7 @@ struct pock_shuffle {
 struct pock_shuffle pock_shuffle_for(uint64_t count, uint64_t seed, uint64_t epoch);
 uint64_t pock_shuffled(const struct pock_shuffle* shuffle, uint64_t index);  // a permutation of [0, count)
 
-// ---- checkpoint.c, checkpoint_read.c
+// ---- checkpoint.c, checkpoint_read.c (and checkpoint.h)
 struct pock_progress {
   uint64_t step;      // done
   uint64_t epoch;     // being worked on, from 0
@@ -138,22 +139,6 @@ struct pock_progress {
 };
 // The block that a tensor lives in and its first byte; NULL for what is not saved.
 char* pock_saved_tensor(const struct pock_tensor* tensor, const struct pock_buffers* memory);
-uint32_t pock_crc32(uint32_t crc, const uint8_t* bytes, uint64_t n);
-// What a checkpoint says about itself, in the order of its metadata. The data has a checksum of its own; the
-// one over these values tells a flipped bit from another model's file.
-enum pock_fact {
-  POCK_FORMAT,
-  POCK_MODEL_HASH,
-  POCK_SCHEME,
-  POCK_OPTIMIZER_NAME,
-  POCK_STEP,
-  POCK_EPOCH,
-  POCK_POSITION,
-  POCK_SEED,
-  POCK_FACTS
-};
-extern const char pock_fact_names[POCK_FACTS][12];
-extern const char pock_checkpoint_format[];
 const char* pock_safetensors_dtype(uint8_t dtype);
 // False with the reason in `why`; FILE is then as it was.
 bool pock_save_checkpoint(const struct pock_program* program, const struct pock_buffers* memory,

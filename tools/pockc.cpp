@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "compile.h"
+#include "export.h"
 #include "opt.h"
 #include "pock/codegen/compile.h"
 #include "pock/passes/passes.h"
@@ -138,6 +139,21 @@ void add_compile(CLI::App& app) {
   });
 }
 
+void add_export(CLI::App& app) {
+  struct Args {
+    std::string model, weights, out;
+  };
+  auto* c =
+      app.add_subcommand("export", "Put the weights of a checkpoint back into the model they came from");
+  auto a = std::make_shared<Args>();
+  c->add_option("MODEL", a->model, "the model that was compiled, an .onnx file; it stays as it is")
+      ->required();
+  c->add_option("--weights", a->weights, "the checkpoint that the trainer wrote")->required();
+  c->add_option("-o,--output", a->out, "the tuned model: the same graph, names and form, with other weights")
+      ->required();
+  c->callback([a] { run_export(a->model, a->weights, a->out); });
+}
+
 void add_opt(CLI::App& app) {
   struct Args {
     std::string file, out = "-";
@@ -161,6 +177,7 @@ int main(int argc, char** argv) {
   app.get_formatter()->column_width(32);
   try {
     add_compile(app);
+    add_export(app);
     add_opt(app);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

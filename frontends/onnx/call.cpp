@@ -65,21 +65,13 @@ Value* Scope::value(Entry& e) {
   Type type{DType::f32, t->dims};
   if (e.computed || t->dims.empty()) return e.value = graph.add_constant(type, t->floats);
   narrow(t->type, e.name);
-  std::string name = unused_name(e.name);
-  return e.value = graph.add_param(name, type, t->floats, {file.name, name, "", "parameter"});
+  return e.value = graph.add_param(e.name, type, t->floats, {file.name, e.name, "", "parameter"});
 }
 
-std::string Scope::unused_name(const std::string& wish) {
-  std::string name = wish;
-  for (int n = 2; graph.find(name) || (name != wish && find(name)); ++n) name = fmt::format("{}:{}", wish, n);
-  return name;
-}
-
-Value* Scope::statistic(Entry& e, const Loc& node) {
+Value* Scope::statistic(Entry& e, const onnx::NodeProto& node, int input, const Loc& loc) {
   const Tensor* t = contents(e);
-  if (!t || !t->is_float) throw Error(node, "running statistic '{}' is not a float initializer", e.name);
-  // Each batch norm updates statistics of its own, so a tensor that serves two nodes starts two of them.
-  std::string name = unused_name(e.name);
+  if (!t || !t->is_float) throw Error(loc, "running statistic '{}' is not a float initializer", e.name);
+  const std::string& name = statistic_names_.at({&node, input});
   if (name != e.name) ++shared_statistics;
   narrow(t->type, e.name);
   return graph.add_statistic(name, {DType::f32, t->dims}, t->floats, {file.name, name, "", "statistic"});
@@ -164,7 +156,7 @@ bool Call::all_integers() {
   return inputs() > 0;
 }
 
-Value* Call::statistic(int i) { return scope_.statistic(entry(i), loc_); }
+Value* Call::statistic(int i) { return scope_.statistic(entry(i), node_, i, loc_); }
 
 const onnx::AttributeProto* Call::attribute(const char* name) {
   read_attributes_.insert(name);

@@ -14,6 +14,7 @@
 #include <optional>
 #include <set>
 
+#include "leaves.h"
 #include "pock/ir/builder.h"
 #include "reader.h"
 
@@ -32,7 +33,8 @@ struct Entry {
 
 class Scope {
  public:
-  Scope(const ModelFile& file, Graph& graph) : file(file), graph(graph) {}
+  Scope(const ModelFile& file, Graph& graph)
+      : file(file), graph(graph), statistic_names_(statistic_names(file.model.graph())) {}
   const ModelFile& file;
   Graph& graph;
   int64_t opset = 0;
@@ -50,7 +52,7 @@ class Scope {
   // A weight becomes a parameter, another constant a const.
   Value* value(Entry&);
   // A batch norm's own running statistic, starting from the contents.
-  Value* statistic(Entry&, const Loc& node);
+  Value* statistic(Entry&, const onnx::NodeProto&, int input, const Loc&);
 
   // Things the person should hear of once.
   int narrowed = 0, copies = 0, shared_statistics = 0, dropouts = 0;
@@ -59,9 +61,8 @@ class Scope {
   void say_all() const;
 
  private:
-  std::string unused_name(
-      const std::string& wish);  // `wish` where no leaf of the graph has it, else a variation
   std::map<std::string, Entry> entries_;
+  StatisticNames statistic_names_;
 };
 
 class Call {

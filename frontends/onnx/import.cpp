@@ -4,13 +4,12 @@
 #include <set>
 #include <unordered_map>
 
+#include "leaves.h"
 #include "ops.h"
 
 namespace pock {
 namespace {
 using namespace onnx_frontend;
-
-bool is_standard(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 
 class Importer {
  public:

@@ -1,14 +1,9 @@
 #include "reader.h"
 
-#include <bit>
 #include <charconv>
-#include <cmath>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <optional>
-#include <sstream>
 #include <system_error>
 
 namespace pock::onnx_frontend {
@@ -47,7 +42,7 @@ const ElementType* element_type(int type) {
 
 class Fnv {
  public:
-  void add(const std::string& bytes) {
+  void add(std::string_view bytes) {
     for (unsigned char c : bytes) hash_ = (hash_ ^ c) * 0x100000001b3u;
   }
   std::string hex() const { return fmt::format("{:016x}", hash_); }
@@ -56,25 +51,22 @@ class Fnv {
   uint64_t hash_ = 0xcbf29ce484222325u;
 };
 
-std::string read_file(const std::string& path) {
+std::shared_ptr<const MappedFile> open_model(const std::string& path) {
   std::error_code code;
   fs::file_status status = fs::status(path, code);
   if (!fs::exists(status)) throw error("{}: no such file", path);
   if (fs::is_directory(status)) throw error("{}: is a directory, not an ONNX file", path);
-  if (fs::is_regular_file(status) && fs::file_size(path, code) > std::numeric_limits<int32_t>::max())
+  auto file = std::make_shared<const MappedFile>(path);
+  if (file->bytes().size() > std::numeric_limits<int32_t>::max())
     throw error("{}: is larger than 2 GiB, which no ONNX file can be; large weights belong in external data",
                 path);
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream bytes;
-  if (in) bytes << in.rdbuf();
-  if (!in || in.bad()) throw error("{}: cannot be read: {}", path, std::strerror(errno));
-  return std::move(bytes).str();
+  return file;
 }
 
 // Walks the top-level fields of a protobuf message and says why it does not parse.
 class FieldWalk {
  public:
-  explicit FieldWalk(const std::string& bytes) : bytes_(bytes) {}
+  explicit FieldWalk(std::string_view bytes) : bytes_(bytes) {}
 
   std::string why() {
     bool known = false;  // a field that a model has, with the right wire type
@@ -147,7 +139,7 @@ class FieldWalk {
                        at);
   }
 
-  const std::string& bytes_;
+  std::string_view bytes_;
   size_t at_ = 0;
 };
 
@@ -163,61 +155,17 @@ std::optional<uint64_t> parse_size(const std::string& text) {
   return n;
 }
 
-// The bytes of a tensor that lies in a file beside the model. A name that leads out of the model's folder is
-// refused; where the model is a link, the folder of what it points to will do as well.
-std::string read_external(const TensorProto& t, const fs::path& model_path) {
-  std::string location, offset = "0", length;
-  for (const auto& entry : t.external_data()) {
-    if (entry.key() == "location") location = entry.value();
-    if (entry.key() == "offset") offset = entry.value();
-    if (entry.key() == "length") length = entry.value();
-  }
-  if (location.empty()) throw error("its external data has no location");
-  fs::path folder = model_path.has_parent_path() ? model_path.parent_path() : fs::path(".");
-  fs::path path = folder / location;
-  bool leaves = fs::path(location).is_absolute();
-  for (const fs::path& part : fs::path(location)) leaves |= part == "..";
-  std::error_code code;
-  fs::path real = fs::weakly_canonical(path, code);
-  if (!leaves && !inside(real, fs::weakly_canonical(folder, code)) &&
-      !inside(real, fs::weakly_canonical(model_path, code).parent_path()))
-    leaves = true;
-  if (leaves) throw error("its external data '{}' lies outside the model's folder", location);
-  if (!fs::is_regular_file(real, code)) throw error("its external data '{}' is missing or no file", location);
-
-  uint64_t size = fs::file_size(real, code);
-  std::optional<uint64_t> from = parse_size(offset), count = parse_size(length);
-  if (!from || (!length.empty() && !count))
-    throw error("its external data has offset '{}' and length '{}', which are no sizes", offset, length);
-  if (*from > size || (count && *count > size - *from))
-    throw error("its external data reaches from byte {} to {}, but '{}' has {} bytes", *from,
-                *from + count.value_or(0), location, size);
-  std::string bytes(count ? *count : size - *from, '\0');
-  std::ifstream in(real, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(*from));
-  if (!in.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
-    throw error("its external data '{}' cannot be read", location);
-  return bytes;
-}
-
 void inline_external(ModelFile& file, TensorProto* t, const std::string& path, Fnv& hash) {
   if (t->data_location() != TensorProto::EXTERNAL) return;
   try {
-    std::string bytes = read_external(*t, path);
+    ExternalPlace place = external_place(*t, path);
+    MappedFile data(place.file);
+    std::string_view bytes = data.bytes().substr(place.offset, place.bytes);
     hash.add(bytes);
-    *t->mutable_raw_data() = std::move(bytes);
+    t->set_raw_data(bytes.data(), bytes.size());
   } catch (const Error& e) {
     file.problems[t] = e.what();
   }
-}
-
-float from_half(uint16_t h) {
-  int exponent = (h >> 10) & 31, fraction = h & 1023;
-  float magnitude = exponent == 0    ? std::ldexp(static_cast<float>(fraction), -24)
-                    : exponent == 31 ? (fraction ? std::numeric_limits<float>::quiet_NaN()
-                                                 : std::numeric_limits<float>::infinity())
-                                     : std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
-  return h & 0x8000 ? -magnitude : magnitude;
 }
 
 template <class T>
@@ -225,19 +173,6 @@ T load(const std::string& raw, int64_t i) {
   T value;
   std::memcpy(&value, raw.data() + i * sizeof(T), sizeof(T));
   return value;
-}
-
-float raw_float(int type, const std::string& raw, int64_t i) {
-  switch (type) {
-    case TensorProto::FLOAT:
-      return load<float>(raw, i);
-    case TensorProto::DOUBLE:
-      return static_cast<float>(load<double>(raw, i));
-    case TensorProto::FLOAT16:
-      return from_half(load<uint16_t>(raw, i));
-    default:
-      return std::bit_cast<float>(static_cast<uint32_t>(load<uint16_t>(raw, i)) << 16);
-  }
 }
 
 int64_t raw_int(int type, const std::string& raw, int64_t i) {
@@ -278,19 +213,6 @@ int64_t listed(const TensorProto& t) {
   }
 }
 
-float listed_float(const TensorProto& t, int i) {
-  switch (t.data_type()) {
-    case TensorProto::FLOAT:
-      return t.float_data(i);
-    case TensorProto::DOUBLE:
-      return static_cast<float>(t.double_data(i));
-    case TensorProto::FLOAT16:
-      return from_half(static_cast<uint16_t>(t.int32_data(i)));
-    default:
-      return std::bit_cast<float>(static_cast<uint32_t>(static_cast<uint16_t>(t.int32_data(i))) << 16);
-  }
-}
-
 int64_t listed_int(const TensorProto& t, int i) {
   switch (t.data_type()) {
     case TensorProto::INT64:
@@ -311,11 +233,6 @@ std::string type_name(int type) {
   return e ? e->name : fmt::format("ONNX type {}", type);
 }
 
-bool is_float_type(int type) {
-  return type == TensorProto::FLOAT || type == TensorProto::DOUBLE || type == TensorProto::FLOAT16 ||
-         type == TensorProto::BFLOAT16;
-}
-
 int64_t checked_elements(const Dims& dims, const Loc& loc) {
   int64_t n = 1;
   for (int64_t d : dims) {
@@ -326,10 +243,47 @@ int64_t checked_elements(const Dims& dims, const Loc& loc) {
   return n;
 }
 
+// A name that leads out of the model's folder is refused; where the model is a link, the folder of what it
+// points to will do as well.
+ExternalPlace external_place(const TensorProto& t, const fs::path& model_path) {
+  ExternalPlace place;
+  std::string offset = "0", length;
+  for (const auto& entry : t.external_data()) {
+    if (entry.key() == "location") place.location = entry.value();
+    if (entry.key() == "offset") offset = entry.value();
+    if (entry.key() == "length") length = entry.value();
+  }
+  const std::string& location = place.location;
+  if (location.empty()) throw error("its external data has no location");
+  fs::path folder = model_path.has_parent_path() ? model_path.parent_path() : fs::path(".");
+  bool leaves = fs::path(location).is_absolute();
+  for (const fs::path& part : fs::path(location)) leaves |= part == "..";
+  std::error_code code;
+  fs::path real = fs::weakly_canonical(folder / location, code);
+  if (!leaves && !inside(real, fs::weakly_canonical(folder, code)) &&
+      !inside(real, fs::weakly_canonical(model_path, code).parent_path()))
+    leaves = true;
+  if (leaves) throw error("its external data '{}' lies outside the model's folder", location);
+  if (!fs::is_regular_file(real, code)) throw error("its external data '{}' is missing or no file", location);
+
+  uint64_t size = fs::file_size(real, code);
+  std::optional<uint64_t> from = parse_size(offset), count = parse_size(length);
+  if (!from || (!length.empty() && !count))
+    throw error("its external data has offset '{}' and length '{}', which are no sizes", offset, length);
+  if (*from > size || (count && *count > size - *from))
+    throw error("its external data reaches from byte {} to {}, but '{}' has {} bytes", *from,
+                *from + count.value_or(0), location, size);
+  place.file = real.string();
+  place.offset = *from;
+  place.bytes = count ? *count : size - *from;
+  return place;
+}
+
 ModelFile read_model(const std::string& path) {
-  std::string bytes = read_file(path);
-  if (bytes.empty()) throw error("{}: is empty", path);
   ModelFile file;
+  file.mapped = open_model(path);
+  std::string_view bytes = file.mapped->bytes();
+  if (bytes.empty()) throw error("{}: is empty", path);
   if (!file.model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     if (bytes.starts_with("PK\3\4"))
       throw error("{}: is a zip archive (a PyTorch file?), not an ONNX file", path);
@@ -380,9 +334,8 @@ Tensor read_tensor(const ModelFile& file, const TensorProto& t, const Loc& loc) 
   result.is_float = is_float_type(t.data_type());
   if (result.is_float) {
     std::vector<float> values(n);
-    for (int64_t i = 0; i < n; ++i)
-      values[i] =
-          flushed(raw ? raw_float(t.data_type(), t.raw_data(), i) : listed_float(t, static_cast<int>(i)));
+    const std::string lists = raw ? "" : stored_bytes(t), &bytes = raw ? t.raw_data() : lists;
+    for (int64_t i = 0; i < n; ++i) values[i] = flushed(load_float(t.data_type(), bytes.data(), i));
     result.floats = make_data(values);
   } else {
     result.ints.resize(n);

@@ -6,16 +6,21 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <filesystem>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "float_storage.h"
 #include "pock/ir/graph.h"
+#include "pock/support/mapped_file.h"
 
 namespace pock::onnx_frontend {
 
 struct ModelFile {
-  onnx::ModelProto model;  // external data stands in raw_data
+  std::shared_ptr<const MappedFile> mapped;
+  onnx::ModelProto model;  // external data stands in raw_data, too
   std::string name;        // the file's name without its folder
   std::string hash;        // 16 hex digits over the file and its external data
   std::unordered_map<const onnx::TensorProto*, std::string> problems;  // external data that could not be read
@@ -23,6 +28,15 @@ struct ModelFile {
 
 // Throws Error where the file cannot be read or is no ONNX model.
 ModelFile read_model(const std::string& path);
+
+// Where the bytes of a tensor are that lies in a file beside the model.
+struct ExternalPlace {
+  std::string location;  // as the model spells it
+  std::string file;      // the same with all links followed
+  uint64_t offset = 0, bytes = 0;
+};
+// Throws Error where the place is not inside the model's folder, or not all of it is there.
+ExternalPlace external_place(const onnx::TensorProto&, const std::filesystem::path& model);
 
 // The product of the dimensions; throws Error where one is negative or there are more than kMostElements.
 int64_t checked_elements(const Dims&, const Loc&);
@@ -41,6 +55,5 @@ Tensor read_tensor(const ModelFile&, const onnx::TensorProto&, const Loc&);
 
 // "float", "int64", "string", ...: ONNX's own word for an element type.
 std::string type_name(int onnx_type);
-bool is_float_type(int onnx_type);
 
 }  // namespace pock::onnx_frontend

@@ -35,7 +35,7 @@ TEST(Docs, CommandsOfTheReadmeRun) {
   fs::copy_file(net / "data.npy", dir / "images.npy");
   fs::copy_file(net / "labels.npy", dir / "labels.npy");
   std::vector<std::string> all = commands(kRoot / "README.md", {"pockc ", "./trainer "});
-  ASSERT_EQ(all.size(), 4u);
+  ASSERT_EQ(all.size(), 5u);
   for (const std::string& command : all) {
     Ran ran = run({"/bin/sh", "-c", "PATH=" + fs::path(POCKC).parent_path().string() + ":$PATH; " + command},
                   dir.path);
@@ -43,6 +43,7 @@ TEST(Docs, CommandsOfTheReadmeRun) {
   }
   EXPECT_TRUE(fs::exists(dir / "tuned.safetensors"));
   EXPECT_TRUE(fs::exists(dir / "scores.npy"));
+  EXPECT_TRUE(fs::exists(dir / "tuned.onnx"));
 }
 
 TEST(Docs, ScriptsThatAreNamedExist) {
