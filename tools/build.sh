@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds pock with one of the presets: tools/build.sh [release|debug] [ninja targets...]
+# Builds pock with one of the presets: tools/build.sh [release|debug|fuzz] [ninja targets...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset="${1:-release}"

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that pock needs, only what is missing. Usage: tools/setup.sh [build] [example] [test]
+# Installs the Debian packages that pock needs, only what is missing. Usage: tools/setup.sh [build] [example] [test] [fuzz]
 set -euo pipefail
 
 build="cmake ninja-build g++ ccache llvm-19-dev liblld-19-dev lld-19 clang-19 libonnx-dev libprotobuf-dev protobuf-compiler
        libfmt-dev libcli11-dev libgtest-dev nlohmann-json3-dev"
 example="dataset-fashion-mnist"
 test="qemu-user libonnx-testdata python3-onnx python3-numpy dataset-fashion-mnist"
+fuzz="libclang-rt-19-dev"
 
-[ $# -gt 0 ] || set -- build example test
+[ $# -gt 0 ] || set -- build example test fuzz
 missing=""
 for group in "$@"; do
   case "$group" in
-    build | example | test) ;;
-    *) echo "tools/setup.sh: there is no group '$group'; the groups are build, example, test" >&2; exit 2 ;;
+    build | example | test | fuzz) ;;
+    *) echo "tools/setup.sh: there is no group '$group'; the groups are build, example, test, fuzz" >&2; exit 2 ;;
   esac
   for package in ${!group}; do
     dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || missing="$missing $package"
