@@ -158,6 +158,7 @@ Value* emit_operation(IRBuilderBase& b, const ExprNode& e, std::vector<Value*> v
     case ScalarOp::log:
     case ScalarOp::tanh:
     case ScalarOp::erf:
+    case ScalarOp::pow:
       break;
     case ScalarOp::floordiv:
       return emit_floor_division(b, true, in, v[0], v[1]);

@@ -348,7 +348,7 @@ class Compiler {
     if (op >= Op::lt && op <= Op::ne)
       return static_cast<Code>(first + static_cast<int>(Code::lt_r) - static_cast<int>(Code::add_r) +
                                static_cast<int>(op) - static_cast<int>(Op::lt));
-    POCK_CHECK(op >= Op::add && op <= Op::erf, "{} of floats", row(op).name);
+    POCK_CHECK(op >= Op::add && op <= Op::pow, "{} of floats", row(op).name);
     return static_cast<Code>(first + static_cast<int>(op) - static_cast<int>(Op::add));
   }
 

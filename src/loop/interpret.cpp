@@ -139,6 +139,9 @@ int64_t saturate(T v, int64_t lowest, int64_t highest) {
   case Code::erf_##suffix:                                                       \
     as<T>(s[i->dst]) = std::erf(as<T>(s[i->a]));                                 \
     break;                                                                       \
+  case Code::pow_##suffix:                                                       \
+    as<T>(s[i->dst]) = std::pow(as<T>(s[i->a]), as<T>(s[i->b]));                 \
+    break;                                                                       \
   case Code::lt_##suffix:                                                        \
     s[i->dst].i = as<T>(s[i->a]) < as<T>(s[i->b]);                               \
     break;                                                                       \

@@ -13,12 +13,12 @@ namespace {
 
 // Indexed by ScalarOp.
 constexpr OpRow kRows[] = {
-    {"constant", 0}, {"var", 0},        {"load", -1},   {"+", 2, true},  {"-", 2, true},  {"*", 2, true},
-    {"/", 2, true},  {"neg", 1},        {"abs", 1},     {"min", 2},      {"max", 2},      {"fma", 3},
-    {"sqrt", 1},     {"round_even", 1}, {"exp", 1},     {"log", 1},      {"tanh", 1},     {"erf", 1},
-    {"floordiv", 2}, {"mod", 2},        {"<", 2, true}, {"<=", 2, true}, {"==", 2, true}, {"!=", 2, true},
-    {"&&", 2, true}, {"||", 2, true},   {"not", 1},     {"select", 3},   {"cast", 1},     {"bitcast", 1},
-    {"bit_and", 2},  {"bit_or", 2},     {"shl", 2},     {"shr", 2}};
+    {"constant", 0}, {"var", 0},        {"load", -1},    {"+", 2, true}, {"-", 2, true},  {"*", 2, true},
+    {"/", 2, true},  {"neg", 1},        {"abs", 1},      {"min", 2},     {"max", 2},      {"fma", 3},
+    {"sqrt", 1},     {"round_even", 1}, {"exp", 1},      {"log", 1},     {"tanh", 1},     {"erf", 1},
+    {"pow", 2},      {"floordiv", 2},   {"mod", 2},      {"<", 2, true}, {"<=", 2, true}, {"==", 2, true},
+    {"!=", 2, true}, {"&&", 2, true},   {"||", 2, true}, {"not", 1},     {"select", 3},   {"cast", 1},
+    {"bitcast", 1},  {"bit_and", 2},    {"bit_or", 2},   {"shl", 2},     {"shr", 2}};
 static_assert(std::size(kRows) == static_cast<size_t>(ScalarOp::shr) + 1);
 
 using Op = ScalarOp;
@@ -345,6 +345,7 @@ bool operands_fit(Op op, const std::vector<Expr>& args, DType type) {
     case Op::log:
     case Op::tanh:
     case Op::erf:
+    case Op::pow:
       return is_float(type) && all(type);
     case Op::floordiv:
     case Op::mod:
@@ -560,6 +561,7 @@ Expr exp(Expr a) { return unary(Op::exp, std::move(a)); }
 Expr log(Expr a) { return unary(Op::log, std::move(a)); }
 Expr tanh(Expr a) { return unary(Op::tanh, std::move(a)); }
 Expr erf(Expr a) { return unary(Op::erf, std::move(a)); }
+Expr pow(Expr base, Expr exponent) { return binary(Op::pow, std::move(base), std::move(exponent)); }
 Expr floordiv(Expr a, int64_t d) { return binary(Op::floordiv, std::move(a), Expr(d)); }
 Expr mod(Expr a, int64_t d) { return binary(Op::mod, std::move(a), Expr(d)); }
 Expr ceildiv(Expr a, int64_t d) { return floordiv(std::move(a) + (d - 1), d); }

@@ -1,9 +1,9 @@
-// exp, log, tanh and erf of f32 as arithmetic of the loop IR: the same bits on every target, and vectors for
+// exp, log, tanh, erf and pow of f32 as arithmetic of the loop IR: the same bits on every target, and vectors for
 // free.
 //
 // Greatest errors over all floats, in units of the last place of the exact result (tests/loop/math.cpp
 // measures them):
-//   exp 1.1   log 1   tanh 1.5   erf 1.6
+//   exp 1.1   log 1   tanh 1.5   erf 1.6   pow 1.3
 // A denormal operand counts as 0 and a result below the smallest normal is 0; NaN gives NaN;
 // tanh and erf of -0 are -0. The polynomials are near-minimax fits on the intervals given beside them. No
 // table, no branch: both sides of a select are computed.
@@ -100,6 +100,81 @@ Expr erf_f32(const Expr& x) {
   return select(size < lit(0.9), small, with_sign_of(x, large));
 }
 
+// A number that one float cannot hold: high + low, low less than half a last place of high.
+struct Pair {
+  Expr high, low;
+};
+
+// a + b and a * b, each with the part that rounding leaves. In the sum, a is the larger or 0.
+Pair sum_of(const Expr& a, const Expr& b) {
+  Expr sum = a + b;
+  return {sum, b - (sum - a)};
+}
+Pair product_of(const Expr& a, const Expr& b) {
+  Expr product = a * b;
+  return {product, fma(a, b, -product)};
+}
+
+// The base-2 logarithm of a positive normal number, to 2^-34 of itself: with x = 2^e m, m between sqrt(1/2) and
+// sqrt(2), and s = (m - 1) / (m + 1), it is e + 2 / ln 2 * (s + s^3 / 3 + s^5 / 5 + ...).
+Pair log2_f32(const Expr& x) {
+  constexpr int64_t kSqrtHalfBits = 0x3f3504f3;
+  constexpr double kThird = 0.333333343, kThirdLow = -9.93410748e-09;
+  constexpr double kScale = 2.88539004, kScaleLow = 3.85192598e-08;  // 2 / ln 2
+  Expr exponent = shr(bits(x) - i32(kSqrtHalfBits), 23);
+  Expr m = from_bits(bits(x) - shl(exponent, 23)), e = cast(exponent, DType::f32);
+  Expr difference = m - lit(1), below = m + lit(1), part = below - m;
+  Expr below_low = (m - (below - part)) + (lit(1) - part);
+  Expr s = difference / below;
+  Expr s_low = fma(-s, below_low, fma(-s, below, difference)) / below;
+  // atanh(s) = s + s * (third + rest * s^2): of s^2 / 3 both parts are needed.
+  Pair square = product_of(s, s), third = product_of(square.high, lit(kThird));
+  // (atanh(s) - s - s^3 / 3) / s^5 in s^2, s up to 0.1716
+  Expr p = polynomial(square.high, {0.0769230798, 0.0909090936, 0.111111112, 0.142857149, 0.200000003});
+  Expr third_low =
+      third.low + fma(square.low, lit(kThird), square.high * fma(square.high, p, lit(kThirdLow)));
+  Pair cube = product_of(s, third.high), log = sum_of(s, cube.high);
+  // The slope of atanh is 1 + s^2 + ...
+  Expr log_low = log.low + (fma(s, third_low, cube.low) + fma(s_low, square.high, s_low));
+  Pair scaled = product_of(log.high, lit(kScale));
+  Expr scaled_low = scaled.low + fma(log.high, lit(kScaleLow), log_low * lit(kScale));
+  Pair total = sum_of(e, scaled.high);
+  return sum_of(total.high, total.low + scaled_low);
+}
+
+// x^y = 2^(y log2 |x|), negative where x is and y is an odd integer.
+Expr pow_f32(const Expr& x, const Expr& y) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Expr size = abs(x);
+  Pair log = log2_f32(size);
+  Pair exact = product_of(y, log.high);
+  Expr product = exact.high, product_low = fma(y, log.low, exact.low);
+  // Beyond these the result is infinite or below the smallest normal in any case; a NaN passes both.
+  Expr bounded = min(max(product, lit(-160)), lit(160)), n = round_even(bounded);
+  Expr rest = (bounded - n) + select(bounded == product, product_low, lit(0));
+  Expr r = rest * lit(0.693147182);
+  // (exp(r) - 1 - r) / r^2 on [-0.3467, 0.3467]
+  Expr p = polynomial(r, {0.00139262038, 0.00836319476, 0.0416665561, 0.166665763, 0.5});
+  Expr power = cast(n, DType::i32), half = shr(power, 1);
+  Expr result = (fma(r * r, p, r) + lit(1)) * power_of_two(half) * power_of_two(power - half);
+
+  // Bases whose logarithm is no number: 0 (and denormals), infinity, NaN.
+  Expr is_zero = size < lit(std::numeric_limits<float>::min());
+  Expr above = select(y > lit(0), lit(kInfinity), lit(0)), below = select(y > lit(0), lit(0), lit(kInfinity));
+  Expr limit = select(size > lit(1), above, below);
+  result = select(is_zero || size == lit(kInfinity), limit, result);
+  result = select(size == size, select(y == y, result, y), size);
+  // Infinite exponents.
+  Expr endless = abs(y) == lit(kInfinity);
+  result = select(endless && size == size, select(size == lit(1), lit(1), limit), result);
+  // Negative bases.
+  Expr whole = round_even(y) == y, y_half = y * lit(0.5), odd = whole && round_even(y_half) != y_half;
+  result = select(bits(x) < i32(0) && odd && !endless, -result, result);
+  Expr no_root = x < lit(0) && !whole && size != lit(kInfinity) && !is_zero;
+  result = select(no_root, lit(std::numeric_limits<double>::quiet_NaN()), result);
+  return select(y == lit(0) || x == lit(1), lit(1), result);
+}
+
 }  // namespace
 
 Expr expand_math(const Expr& e) {
@@ -114,6 +189,8 @@ Expr expand_math(const Expr& e) {
         return tanh_f32(n->args[0]);
       case ScalarOp::erf:
         return erf_f32(n->args[0]);
+      case ScalarOp::pow:
+        return pow_f32(n->args[0], n->args[1]);
       default:
         return n;
     }

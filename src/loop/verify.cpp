@@ -183,7 +183,7 @@ class Counter {
   static int64_t operations(const Expr& e, std::unordered_set<const ExprNode*>& seen) {
     if (!seen.insert(e.get()).second) return 0;
     int64_t n = 0;
-    if (is_float(e->type) && e->op >= Op::add && e->op <= Op::erf) n = e->op == Op::fma ? 2 : 1;
+    if (is_float(e->type) && e->op >= Op::add && e->op <= Op::pow) n = e->op == Op::fma ? 2 : 1;
     for (const Expr& a : e->args) n += operations(a, seen);
     return n;
   }

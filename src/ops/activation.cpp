@@ -20,10 +20,15 @@ Expr softplus(const Expr& x) { return max(x, lit(0)) + log(lit(1) + exp(-abs(x))
 
 const OpDef kWherePositive{
     .name = "where_positive",
-    .doc = "x > 0 ? a : b, element for element",
+    .doc = "x > 0 ? a : b, element for element, of x, a, b; x has no gradient",
     .inputs = 3,
     .infer = broadcast_floats,
-    .gradient = Gradient::none(kFirstOrderOnly),
+    .gradient = Gradient([](GradArgs& g) {
+      Value* none = g.b.constant(0);
+      auto add = [&](int i, Value* by) { g.add(i, g.b.sum_to(by, g.in(i)->type.dims)); };
+      add(1, g.b.value("where_positive", {g.in(0), g.dout(), none}));
+      add(2, g.b.value("where_positive", {g.in(0), none, g.dout()}));
+    }),
     .lower = Scalar([](const ScalarArgs& a) { return select(a.in(0) > lit(0), a.in(1), a.in(2)); }),
 };
 
@@ -227,11 +232,25 @@ const OpDef kCelu{
     }),
 };
 
+const OpDef kThresholdedRelu{
+    .name = "thresholded_relu",
+    .doc = "x > alpha ? x : 0; its derivative at alpha is 0",
+    .inputs = 1,
+    .attrs = {number_attr("alpha")},
+    .infer = unary,
+    .gradient = Gradient::none(kExpandedFirst),
+    .lower = Expand([](Builder& b, const Node& n) -> std::vector<Value*> {
+      Value* above = b.sub(n.in(0), b.constant(static_cast<float>(n.number("alpha"))));
+      return {b.value("where_positive", {above, n.in(0), b.constant(0)})};
+    }),
+};
+
 }  // namespace
 
 OpList activation_ops() {
-  return {&kWherePositive, &kLeakyRelu, &kPRelu,    &kElu,         &kSilu,      &kSoftplus, &kMish,
-          &kErf,           &kGelu,      &kGeluTanh, &kHardSigmoid, &kHardSwish, &kSelu,     &kCelu};
+  return {&kWherePositive, &kLeakyRelu, &kPRelu, &kElu,  &kSilu,
+          &kSoftplus,      &kMish,      &kErf,   &kGelu, &kGeluTanh,
+          &kHardSigmoid,   &kHardSwish, &kSelu,  &kCelu, &kThresholdedRelu};
 }
 
 }  // namespace pock

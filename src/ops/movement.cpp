@@ -151,11 +151,11 @@ const OpDef kSlice{
 
 const OpDef kPad{
     .name = "pad",
-    .doc = "`before` zeros in front of the input along `axis` and `after` zeros behind it",
+    .doc = "`before` times `value` in front of the input along `axis` and `after` times behind it",
     .inputs = 1,
-    .attrs = {int_attr("axis"), int_attr("before", 0), int_attr("after", 0)},
+    .attrs = {int_attr("axis"), int_attr("before", 0), int_attr("after", 0), number_attr("value", 0)},
     .infer = [](const InferArgs& a) -> Types {
-      need_floats(a);
+      if (a.in(0).dtype == DType::mask) throw a.fail("a mask cannot be padded");
       Type t = a.in(0);
       int64_t axis = need_axis(a, a.integer("axis"), t.rank());
       int64_t before = a.integer("before"), after = a.integer("after");
@@ -170,23 +170,113 @@ const OpDef kPad{
     }),
     .lower = Nest([](NestArgs& n) {
       int64_t axis = axis_attr(n.node), before = n.node.integer("before"), after = n.node.integer("after");
-      Dims dims = n.in_type(0).dims;
-      auto zeros = [&](int64_t count, int64_t from) {
+      auto [type, dims] = n.in_type(0);
+      double value = n.node.number("value");
+      Expr fill = is_float(type) ? loop::lit(value, type) : loop::int_lit(static_cast<int64_t>(value), type);
+      auto edge = [&](int64_t count, int64_t from) {
         Dims part = dims;
         part[axis] = count;
         if (count > 0)
-          n.each(part,
-                 [&](const std::vector<Expr>& index) { n.out(0, shifted(index, axis, from), loop::lit(0)); });
+          n.each(part, [&](const std::vector<Expr>& index) { n.out(0, shifted(index, axis, from), fill); });
       };
-      zeros(before, 0);
+      edge(before, 0);
       n.each(dims,
              [&](const std::vector<Expr>& index) { n.out(0, shifted(index, axis, before), n.in(0, index)); });
-      zeros(after, before + dims[axis]);
+      edge(after, before + dims[axis]);
+    }),
+};
+
+// The element of `index` at `at`, kept inside of an axis of length n.
+Expr index_at(NestArgs& n, int input, Expr at, int64_t length) {
+  Expr index = cast(n.in(input, {std::move(at)}), DType::i64);
+  return min(max(std::move(index), Expr(0)), Expr(length - 1));
+}
+
+void need_index(const InferArgs& a, int i) {
+  need_rank(a, i, 1);
+  if (a.in(i).dtype != DType::i64 && a.in(i).dtype != DType::i32)
+    throw a.fail("the index (input {}) must be i64 or i32, it is {}", i, to_string(a.in(i).dtype));
+}
+
+const OpDef kGather{
+    .name = "gather",
+    .doc =
+        "along `axis`, the elements of x whose numbers are in index [K]; numbers outside count as the "
+        "nearest",
+    .inputs = 2,
+    .attrs = {int_attr("axis")},
+    .infer = [](const InferArgs& a) -> Types {
+      Type t = a.in(0);
+      int64_t axis = need_axis(a, a.integer("axis"), t.rank());
+      need_index(a, 1);
+      if (t.dims[axis] == 0) throw a.fail("axis {} has no elements", axis);
+      t.dims[axis] = a.in(1).dim(0);
+      return {t};
+    },
+    .gradient = Gradient([](GradArgs& g) {
+      int64_t axis = axis_attr(g.node);
+      g.add(0, g.b.value("gather_grad", {g.dout(), g.in(1)},
+                         {{"axis", axis}, {"size", g.in(0)->type.dims[axis]}}));
+    }),
+    .lower = Nest([](NestArgs& n) {
+      int64_t axis = axis_attr(n.node), length = n.in_type(0).dims[axis];
+      n.each(n.out_type().dims, [&](const std::vector<Expr>& out) {
+        std::vector<Expr> in = out;
+        in[axis] = index_at(n, 1, out[axis], length);
+        n.out(0, out, n.in(0, in));
+      });
+    }),
+};
+
+const OpDef kGatherGrad{
+    .name = "gather_grad",
+    .doc =
+        "gather's gradient with respect to x of length `size` along `axis`, from dy, index: to each element "
+        "the "
+        "sum of all that were made of it, in the order of the index",
+    .inputs = 2,
+    .attrs = {int_attr("axis"), int_attr("size")},
+    .infer = [](const InferArgs& a) -> Types {
+      need_dtype(a, 0, DType::f32);
+      need_index(a, 1);
+      Type t = a.in(0);
+      int64_t axis = need_axis(a, a.integer("axis"), t.rank());
+      if (t.dims[axis] != a.in(1).dim(0))
+        throw a.fail("there are {} numbers for {} elements along axis {}", a.in(1).dim(0), t.dims[axis],
+                     axis);
+      if (a.integer("size") < 1) throw a.fail("size is {}", a.integer("size"));
+      t.dims[axis] = a.integer("size");
+      return {t};
+    },
+    .gradient = Gradient::none(kFirstOrderOnly),
+    .lower = Nest([](NestArgs& n) {
+      int64_t axis = axis_attr(n.node), size = n.node.integer("size"), count = n.in_type(1).dim(0);
+      Dims outer = n.out_type().dims, inner(outer.begin() + axis + 1, outer.end());
+      outer.resize(axis);
+      n.each(outer, [&](const std::vector<Expr>& before) {
+        auto at = [&](Expr along, const std::vector<Expr>& after) {
+          std::vector<Expr> index = before;
+          index.push_back(std::move(along));
+          index.insert(index.end(), after.begin(), after.end());
+          return index;
+        };
+        n.each("x", size, [&](Expr x) {
+          n.each(inner, [&](const std::vector<Expr>& after) { n.out(0, at(x, after), loop::lit(0)); });
+        });
+        n.loop("k", 0, count, [&](Expr k) {
+          Expr x = index_at(n, 1, k, size);
+          n.each(inner, [&](const std::vector<Expr>& after) {
+            n.out(0, at(x, after), n.made(0, at(x, after)) + n.in(0, at(k, after)));
+          });
+        });
+      });
     }),
 };
 
 }  // namespace
 
-OpList movement_ops() { return {&kReshape, &kTranspose, &kBroadcastTo, &kConcat, &kSlice, &kPad}; }
+OpList movement_ops() {
+  return {&kReshape, &kTranspose, &kBroadcastTo, &kConcat, &kSlice, &kPad, &kGather, &kGatherGrad};
+}
 
 }  // namespace pock

@@ -169,12 +169,152 @@ const OpDef kLog{
 
 const OpDef kSqrt{
     .name = "sqrt",
-    .doc = "square root of x",
+    .doc = "square root of x; its derivative at 0 is taken as 0, so that a norm of zeros has the gradient 0",
     .inputs = 1,
     .infer = unary,
-    .gradient =
-        Gradient([](GradArgs& g) { g.add(0, g.b.mul(g.dout(), g.b.div(g.b.constant(0.5f), g.out()))); }),
+    .gradient = Gradient([](GradArgs& g) {
+      g.add(0, g.b.value("sqrt_grad", {g.out(), g.dout()}));
+    }),
     .lower = Scalar([](const ScalarArgs& a) { return sqrt(a.in(0)); }),
+    .in_place = 1,
+};
+
+const OpDef kSqrtGrad{
+    .name = "sqrt_grad",
+    .doc = "out == 0 ? 0 : dout / 2 / out, of sqrt's result and its gradient",
+    .inputs = 2,
+    .infer = broadcast_floats,
+    .gradient = Gradient::none(kFirstOrderOnly),
+    .lower = Scalar(
+        [](const ScalarArgs& a) { return select(a.in(0) == lit(0), lit(0), a.in(1) * lit(0.5) / a.in(0)); }),
+    .in_place = 2,
+};
+
+const OpDef kPow{
+    .name = "pow",
+    .doc =
+        "a to the power of b. Where a is 0, the derivative by b is 0, and that by a is 0 where b is below 1; "
+        "where a is negative, that by b is NaN",
+    .inputs = 2,
+    .infer = broadcast_floats,
+    .gradient = Gradient([](GradArgs& g) {
+      add_summed(g, 0, g.b.value("pow_base_grad", {g.in(0), g.in(1), g.dout()}));
+      add_summed(g, 1, g.b.value("pow_exponent_grad", {g.in(0), g.out(), g.dout()}));
+    }),
+    .lower = Scalar([](const ScalarArgs& a) { return pow(a.in(0), a.in(1)); }),
+    .in_place = 2,
+};
+
+const OpDef kPowBaseGrad{
+    .name = "pow_base_grad",
+    .doc = "dout * b * a^(b - 1), and 0 where b is 0 or a is 0 and b below 1; of a, b, dout",
+    .inputs = 3,
+    .infer = broadcast_floats,
+    .gradient = Gradient::none(kFirstOrderOnly),
+    .lower = Scalar([](const ScalarArgs& a) {
+      Expr x = a.in(0), y = a.in(1), flat = y == lit(0) || (x == lit(0) && y < lit(1));
+      return select(flat, lit(0), a.in(2) * (y * pow(x, y - lit(1))));
+    }),
+    .in_place = 3,
+};
+
+const OpDef kPowExponentGrad{
+    .name = "pow_exponent_grad",
+    .doc = "dout * a^b * log(a), and 0 where a is 0; of a, a^b, dout",
+    .inputs = 3,
+    .infer = broadcast_floats,
+    .gradient = Gradient::none(kFirstOrderOnly),
+    .lower = Scalar([](const ScalarArgs& a) {
+      return select(a.in(0) == lit(0), lit(0), a.in(2) * (a.in(1) * log(a.in(0))));
+    }),
+    .in_place = 3,
+};
+
+// x to the power of a number that is known now.
+Expr fixed_power(const Expr& x, double exponent) {
+  if (exponent == 1) return x;
+  if (exponent == 2) return x * x;
+  if (exponent == 3) return x * x * x;
+  if (exponent == 0.5) return sqrt(x);
+  if (exponent == 0) return lit(1);
+  if (exponent < 0 && exponent >= -3) return lit(1) / fixed_power(x, -exponent);
+  return pow(x, lit(exponent));
+}
+
+const OpDef kPowFixed{
+    .name = "pow_fixed",
+    .doc = "x to the power of `exponent`; where that is below 1, the derivative at 0 is taken as 0",
+    .inputs = 1,
+    .attrs = {number_attr("exponent")},
+    .infer = unary,
+    .gradient = Gradient([](GradArgs& g) {
+      g.add(0, g.b.value("pow_fixed_grad", {g.in(0), g.dout()}, g.node.attrs));
+    }),
+    .lower = Scalar([](const ScalarArgs& a) { return fixed_power(a.in(0), a.number("exponent")); }),
+    .in_place = 1,
+};
+
+const OpDef kPowFixedGrad{
+    .name = "pow_fixed_grad",
+    .doc = "dout * exponent * x^(exponent - 1), of x, dout; 0 where x is 0 and the exponent below 1",
+    .inputs = 2,
+    .attrs = {number_attr("exponent")},
+    .infer = broadcast_floats,
+    .gradient = Gradient::none(kFirstOrderOnly),
+    .lower = Scalar([](const ScalarArgs& a) {
+      double exponent = a.number("exponent");
+      Expr slope = a.in(1) * (lit(exponent) * fixed_power(a.in(0), exponent - 1));
+      return exponent < 1 ? select(a.in(0) == lit(0), lit(0), slope) : slope;
+    }),
+    .in_place = 2,
+};
+
+constexpr const char* kFlat = "it is a step function: its derivative is 0 wherever there is one";
+
+Expr rounded_down(const Expr& x) {
+  Expr nearest = round_even(x);
+  return select(nearest > x, nearest - lit(1), nearest);
+}
+
+const OpDef kSign{
+    .name = "sign",
+    .doc = "x > 0 ? 1 : x < 0 ? -1 : x",
+    .inputs = 1,
+    .infer = unary,
+    .gradient = Gradient::none(kFlat),
+    .lower = Scalar([](const ScalarArgs& a) {
+      return select(a.in(0) > lit(0), lit(1), select(a.in(0) < lit(0), lit(-1), a.in(0)));
+    }),
+    .in_place = 1,
+};
+
+const OpDef kFloor{
+    .name = "floor",
+    .doc = "the greatest integer not above x",
+    .inputs = 1,
+    .infer = unary,
+    .gradient = Gradient::none(kFlat),
+    .lower = Scalar([](const ScalarArgs& a) { return rounded_down(a.in(0)); }),
+    .in_place = 1,
+};
+
+const OpDef kCeil{
+    .name = "ceil",
+    .doc = "the least integer not below x",
+    .inputs = 1,
+    .infer = unary,
+    .gradient = Gradient::none(kFlat),
+    .lower = Scalar([](const ScalarArgs& a) { return -rounded_down(-a.in(0)); }),
+    .in_place = 1,
+};
+
+const OpDef kRound{
+    .name = "round",
+    .doc = "the integer nearest to x, halves to even",
+    .inputs = 1,
+    .infer = unary,
+    .gradient = Gradient::none(kFlat),
+    .lower = Scalar([](const ScalarArgs& a) { return round_even(a.in(0)); }),
     .in_place = 1,
 };
 
@@ -308,9 +448,17 @@ const OpDef kCast{
 }  // namespace
 
 OpList pointwise_ops() {
-  return {&kAdd,     &kSub,  &kMul,  &kDiv,        &kMaximum,  &kMinimum, &kPassGreater, &kNeg,
-          &kAbs,     &kExp,  &kLog,  &kReciprocal, &kSqrt,     &kTanh,    &kSigmoid,     &kRelu,
-          &kAbsGrad, &kClip, &kCast, &kReluGrad,   &kClipGrad, &kSoftsign};
+  return {&kPow,        &kPowBaseGrad,  &kPowExponentGrad,
+          &kPowFixed,   &kPowFixedGrad, &kSqrtGrad,
+          &kSign,       &kFloor,        &kCeil,
+          &kRound,      &kAdd,          &kSub,
+          &kMul,        &kDiv,          &kMaximum,
+          &kMinimum,    &kPassGreater,  &kNeg,
+          &kAbs,        &kExp,          &kLog,
+          &kReciprocal, &kSqrt,         &kTanh,
+          &kSigmoid,    &kRelu,         &kAbsGrad,
+          &kClip,       &kCast,         &kReluGrad,
+          &kClipGrad,   &kSoftsign};
 }
 
 }  // namespace pock

@@ -130,44 +130,168 @@ const OpDef kReduceMean{
     }),
 };
 
+// Whatever joins two elements into one, from `initial` on: in lanes along the last axis, else in order.
+void join_nest(NestArgs& n, const std::string& name, double initial, Expr (*join)(Expr, Expr)) {
+  Reduction r(n.node);
+  bool keep = n.node.integer("keep");
+  n.each(n.out_type().dims, [&](const std::vector<Expr>& out) {
+    auto element = [&](const std::vector<Expr>& position) { return n.in(0, r.index(out, position, keep)); };
+    if (r.last_only) {
+      auto step = [&](Expr joined, Expr i) { return join(std::move(joined), element({std::move(i)})); };
+      n.out(0, out, reduce_lanes(n, name, r.reduced_dims[0], lit(initial), step, join));
+      return;
+    }
+    auto joined = n.reg(name, lit(initial));
+    std::vector<Expr> position;
+    std::function<void()> next = [&] {
+      if (position.size() == r.reduced_dims.size())
+        return n.set(joined, join(load(joined), element(position)));
+      n.loop("x", 0, r.reduced_dims[position.size()], [&](Expr x) {
+        position.push_back(x);
+        next();
+        position.pop_back();
+      });
+    };
+    next();
+    n.out(0, out, load(joined));
+  });
+}
+
+// The gradient goes to all elements that equal the result, in equal shares.
+void share_among_ties(GradArgs& g) {
+  Builder& b = g.b;
+  Value* ties = b.value("equal", {g.in(0), spread(g, g.out())});
+  Value* count = b.reduce_sum(ties, g.node.integers("axes"), g.node.integer("keep"));
+  g.add(0, b.mul(ties, spread(g, b.div(g.dout(), count))));
+}
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 const OpDef kReduceMax{
     .name = "reduce_max",
     .doc = "greatest element over `axes`, NaN if there is one; the gradient is spread evenly over ties",
     .inputs = 1,
     .attrs = kReduceAttrs,
     .infer = reduced_types,
+    .gradient = Gradient(share_among_ties),
+    .lower = Nest([](NestArgs& n) { join_nest(n, "max", -kInfinity, loop::max); }),
+};
+
+const OpDef kReduceMin{
+    .name = "reduce_min",
+    .doc = "least element over `axes`, NaN if there is one; the gradient is spread evenly over ties",
+    .inputs = 1,
+    .attrs = kReduceAttrs,
+    .infer = reduced_types,
+    .gradient = Gradient(share_among_ties),
+    .lower = Nest([](NestArgs& n) { join_nest(n, "min", kInfinity, loop::min); }),
+};
+
+const OpDef kReduceProd{
+    .name = "reduce_prod",
+    .doc = "the product over `axes`",
+    .inputs = 1,
+    .attrs = kReduceAttrs,
+    .infer = reduced_types,
     .gradient = Gradient([](GradArgs& g) {
+      // The product of the other elements: where there is no 0, `rest` over the element itself; `rest` for an only
+      // 0, and nothing for the others then; nothing where there are two.
       Builder& b = g.b;
-      const auto& axes = g.node.integers("axes");
-      Value* ties = b.value("equal", {g.in(0), spread(g, g.out())});
-      Value* share = b.div(g.dout(), b.reduce_sum(ties, axes, g.node.integer("keep")));
-      g.add(0, b.mul(ties, spread(g, share)));
+      auto over = [&](const char* op, Value* v) { return b.value(op, {v}, g.node.attrs); };
+      Value* is_zero = b.value("equal", {g.in(0), b.constant(0)});
+      Value* safe = b.add(g.in(0), is_zero);
+      Value *zeros = over("reduce_sum", is_zero), *rest = b.mul(g.dout(), over("reduce_prod", safe));
+      auto where_zeros = [&](float n) {
+        return spread(g, b.mul(rest, b.value("equal", {zeros, b.constant(n)})));
+      };
+      g.add(0, b.add(b.div(where_zeros(0), safe), b.mul(is_zero, where_zeros(1))));
     }),
     .lower = Nest([](NestArgs& n) {
-      Reduction r(n.node);
-      bool keep = n.node.integer("keep");
-      n.each(n.out_type().dims, [&](const std::vector<Expr>& out) {
-        auto element = [&](const std::vector<Expr>& position) {
-          return n.in(0, r.index(out, position, keep));
-        };
-        if (r.last_only) {
-          n.out(0, out, max_lanes(n, "max", r.reduced_dims[0], [&](Expr i) { return element({i}); }));
-          return;
-        }
-        auto best = n.reg("best", lit(-std::numeric_limits<double>::infinity()));
-        std::vector<Expr> position;
-        std::function<void()> next = [&] {
-          if (position.size() == r.reduced_dims.size())
-            return n.set(best, max(load(best), element(position)));
-          n.loop("x", 0, r.reduced_dims[position.size()], [&](Expr x) {
-            position.push_back(x);
-            next();
-            position.pop_back();
-          });
-        };
-        next();
-        n.out(0, out, load(best));
-      });
+      join_nest(n, "product", 1, [](Expr a, Expr b) { return std::move(a) * std::move(b); });
+    }),
+};
+
+// Another reduction over the same axes.
+Value* reduced(Builder& b, const Node& n, const char* op, Value* v) { return b.value(op, {v}, n.attrs); }
+
+const OpDef kReduceL1{
+    .name = "reduce_l1",
+    .doc = "the sum of |x| over `axes`",
+    .inputs = 1,
+    .attrs = kReduceAttrs,
+    .infer = reduced_types,
+    .gradient = Gradient::none(kExpandedFirst),
+    .lower = Expand([](Builder& b, const Node& n) -> std::vector<Value*> {
+      return {reduced(b, n, "reduce_sum", b.value("abs", {n.in(0)}))};
+    }),
+};
+
+const OpDef kReduceSumSquare{
+    .name = "reduce_sum_square",
+    .doc = "the sum of x * x over `axes`",
+    .inputs = 1,
+    .attrs = kReduceAttrs,
+    .infer = reduced_types,
+    .gradient = Gradient::none(kExpandedFirst),
+    .lower = Expand([](Builder& b, const Node& n) -> std::vector<Value*> {
+      return {reduced(b, n, "reduce_sum", b.value("pow_fixed", {n.in(0)}, {{"exponent", 2.0}}))};
+    }),
+};
+
+const OpDef kReduceL2{
+    .name = "reduce_l2",
+    .doc = "the square root of the sum of x * x over `axes`; its derivative where that is 0 is 0",
+    .inputs = 1,
+    .attrs = kReduceAttrs,
+    .infer = reduced_types,
+    .gradient = Gradient::none(kExpandedFirst),
+    .lower = Expand([](Builder& b, const Node& n) -> std::vector<Value*> {
+      return {b.value("sqrt", {reduced(b, n, "reduce_sum_square", n.in(0))})};
+    }),
+};
+
+const OpDef kReduceLogSum{
+    .name = "reduce_log_sum",
+    .doc = "the logarithm of the sum over `axes`",
+    .inputs = 1,
+    .attrs = kReduceAttrs,
+    .infer = reduced_types,
+    .gradient = Gradient::none(kExpandedFirst),
+    .lower = Expand([](Builder& b, const Node& n) -> std::vector<Value*> {
+      return {b.value("log", {reduced(b, n, "reduce_sum", n.in(0))})};
+    }),
+};
+
+const OpDef kAboveMinusInfinity{
+    .name = "above_minus_infinity",
+    .doc = "x == -inf ? 0 : x: what may be subtracted from numbers that are not greater",
+    .inputs = 1,
+    .infer =
+        [](const InferArgs& a) {
+          need_floats(a);
+          return same_as(a.in(0));
+        },
+    .gradient = Gradient::none(kFirstOrderOnly),
+    .lower = Scalar([](const ScalarArgs& a) { return select(a.in(0) == lit(-kInfinity), lit(0), a.in(0)); }),
+    .in_place = 1,
+};
+
+const OpDef kReduceLogSumExp{
+    .name = "reduce_log_sum_exp",
+    .doc = "the logarithm of the sum of exp(x) over `axes`, -inf where all x are",
+    .inputs = 1,
+    .attrs = kReduceAttrs,
+    .infer = reduced_types,
+    .gradient = Gradient([](GradArgs& g) {
+      Value* shift = spread(g, g.b.value("above_minus_infinity", {g.out()}));
+      g.add(0, g.b.mul(spread(g, g.dout()), g.b.value("exp", {g.b.sub(g.in(0), shift)})));
+    }),
+    .lower = Expand([](Builder& b, const Node& n) -> std::vector<Value*> {
+      Value* greatest =
+          b.value("reduce_max", {n.in(0)}, {{"axes", n.integers("axes")}, {"keep", int64_t{1}}});
+      Value* shift = b.value("above_minus_infinity", {greatest});
+      Value* sum = reduced(b, n, "reduce_sum", b.value("exp", {b.sub(n.in(0), shift)}));
+      return {b.add(b.value("log", {sum}), b.reshape(shift, n.out()->type.dims))};
     }),
 };
 
@@ -228,8 +352,12 @@ const OpDef kLogSoftmax{
     .inputs = 1,
     .infer = last_axis,
     .gradient = Gradient([](GradArgs& g) {
-      Value* sum = g.b.reduce_sum(g.dout(), {-1}, true);
-      g.add(0, g.b.sub(g.dout(), g.b.mul(g.b.value("exp", {g.out()}), sum)));
+      // A row of nothing but -inf has no probabilities, and no gradient.
+      Builder& b = g.b;
+      Value* probabilities = b.value("exp", {g.out()});
+      Value *sum = b.reduce_sum(g.dout(), {-1}, true), *any = b.reduce_sum(probabilities, {-1}, true);
+      Value* dout = b.value("where_positive", {any, g.dout(), b.constant(0)});
+      g.add(0, b.sub(dout, b.mul(probabilities, sum)));
     }),
     .lower =
         Nest([](NestArgs& n) { softmax_nest(n, [](Expr shifted, Expr sum) { return shifted - log(sum); }); }),
@@ -238,6 +366,10 @@ const OpDef kLogSoftmax{
 
 }  // namespace
 
-OpList reduce_ops() { return {&kReduceSum, &kReduceMean, &kReduceMax, &kEqual, &kSoftmax, &kLogSoftmax}; }
+OpList reduce_ops() {
+  return {&kReduceSum,          &kReduceMean,      &kReduceMax, &kReduceMin,    &kReduceProd,
+          &kReduceL1,           &kReduceSumSquare, &kReduceL2,  &kReduceLogSum, &kReduceLogSumExp,
+          &kAboveMinusInfinity, &kEqual,           &kSoftmax,   &kLogSoftmax};
+}
 
 }  // namespace pock

@@ -23,6 +23,9 @@ inline AttrDef int_attr(const char* name, int64_t standard) {
   return {AttrDef::integer, name, Attr{standard}};
 }
 inline AttrDef number_attr(const char* name) { return {AttrDef::number, name}; }
+inline AttrDef number_attr(const char* name, double standard) {
+  return {AttrDef::number, name, Attr{standard}};
+}
 inline AttrDef string_attr(const char* name) { return {AttrDef::string, name}; }
 inline AttrDef ints_attr(const char* name) { return {AttrDef::integers, name}; }
 inline AttrDef ints_attr(const char* name, std::vector<int64_t> standard) {

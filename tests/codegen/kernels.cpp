@@ -117,6 +117,11 @@ TEST(Kernels, Functions) {
       expect_same(kernel, test_targets()[0], fill);
       expect_same_scheduled(kernel, "split(i,16) vectorize(i.i)", fill);
     }
+  for (Fill fill : {Fill::ordinary, Fill::special}) {
+    auto kernel = pointwise(40000, [&](Expr a, Expr b) { return loop::pow(a, b * lit(12)); });
+    expect_same(kernel, test_targets()[0], fill);
+    expect_same_scheduled(kernel, "split(i,16) vectorize(i.i)", fill);
+  }
 }
 
 // A vector load of the whole row would leave the buffer: only the lanes inside may be read.

@@ -1,4 +1,4 @@
-// exp, log, tanh, erf against libm in double. Every float of some ranges, a dense stride of all bit patterns,
+// exp, log, tanh, erf, pow against libm in double. Every float of some ranges, a dense stride of all bit patterns,
 // and the special values.
 #include <gtest/gtest.h>
 
@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <random>
 #include <string>
 
 #include "pock/loop/build.h"
@@ -99,21 +100,79 @@ TEST(LoopMath, SpecialValues) {
   }
 }
 
+std::vector<float> run_pow(std::vector<float> x, std::vector<float> y) {
+  auto n = static_cast<int64_t>(x.size());
+  KernelBuilder k("f");
+  auto a = k.arg("x", {DType::f32, {n}}, Space::in), b = k.arg("y", {DType::f32, {n}}, Space::in);
+  auto out = k.arg("out", {DType::f32, {n}}, Space::out);
+  k.each("i", n, [&](Expr i) { k.store(out, {i}, pow(load(a, {i}), load(b, {i}))); });
+  std::vector<float> z(x.size());
+  interpret(k.take(), {x.data(), y.data(), z.data()});
+  return z;
+}
+
+float flush(float v) { return std::abs(v) < kSmallest ? std::copysign(0.0f, v) : v; }
+
+// Bases of every size and near 1, exponents that lead everywhere within and beyond the range of floats.
+TEST(LoopMath, Pow) {
+  std::mt19937 random(5);
+  std::uniform_real_distribution<double> unit(-1, 1);
+  std::vector<float> x, y;
+  for (int i = 0; i < 2000000; ++i) {
+    double logarithm = i % 3 == 0 ? unit(random) * 126 : i % 3 == 1 ? unit(random) : unit(random) * 1e-4;
+    x.push_back(static_cast<float>(std::exp2(logarithm)));
+    y.push_back(static_cast<float>(unit(random) * 135 / (std::abs(std::log2(x.back())) + 1e-9)));
+    if (i % 5 == 0) {
+      x.back() = -x.back();
+      y.back() = std::round(y.back());
+    }
+  }
+  std::vector<float> z = run_pow(x, y);
+  Worst worst;
+  size_t at = 0;
+  for (size_t i = 0; i < x.size(); ++i)
+    if (double error = ulps(z[i], std::pow(static_cast<double>(x[i]), static_cast<double>(y[i])));
+        error > worst.error)
+      worst = {error, x[i]}, at = i;
+  EXPECT_LE(worst.error, 1.3) << x[at] << " to the power of " << y[at];
+  EXPECT_GT(worst.error, 0.4) << "the sweep saw nothing";
+  printf("pow: %.3f ulp at %.9g, %.9g\n", worst.error, x[at], y[at]);
+}
+
+// All pairs of what is special, as the C standard has it.
+TEST(LoopMath, PowOfSpecialValues) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> some = {0,     -0.0f,  1,    -1,    2,   -2,     3,        -3,       0.5f, -0.5f,
+                                   1e30f, -1e30f, kInf, -kInf, nan, 1e-40f, 16777215, 16777216, 1.5f, -2.5f};
+  std::vector<float> x, y;
+  for (float a : some)
+    for (float b : some) x.push_back(a), y.push_back(b);
+  std::vector<float> z = run_pow(x, y);
+  for (size_t i = 0; i < x.size(); ++i) {
+    auto want =
+        static_cast<float>(std::pow(static_cast<double>(flush(x[i])), static_cast<double>(flush(y[i]))));
+    EXPECT_LE(ulps(z[i], want), 2) << x[i] << " to the power of " << y[i] << " is " << z[i];
+    EXPECT_TRUE(want != 0 || std::signbit(z[i]) == std::signbit(want)) << x[i] << " to the power of " << y[i];
+  }
+}
+
 // In double the same kernel takes libm.
 TEST(LoopMath, DoubleTakesLibm) {
   KernelBuilder k("f");
-  auto x = k.arg("x", {DType::f32, {1}}, Space::in), y = k.arg("y", {DType::f32, {4}}, Space::out);
+  auto x = k.arg("x", {DType::f32, {1}}, Space::in), y = k.arg("y", {DType::f32, {5}}, Space::out);
   Expr v = load(x, {0});
   k.store(y, {0}, exp(v));
   k.store(y, {1}, log(v));
   k.store(y, {2}, tanh(v));
   k.store(y, {3}, erf(v));
-  double in = 0.3, out[4];
+  k.store(y, {4}, pow(v, v));
+  double in = 0.3, out[5];
   interpret(k.take(), {&in, out}, Precision::f64);
   EXPECT_EQ(out[0], std::exp(in));
   EXPECT_EQ(out[1], std::log(in));
   EXPECT_EQ(out[2], std::tanh(in));
   EXPECT_EQ(out[3], std::erf(in));
+  EXPECT_EQ(out[4], std::pow(in, in));
 }
 
 }  // namespace

@@ -72,10 +72,11 @@ enum class ScalarOp : uint8_t {
   fma,
   sqrt,
   round_even,
-  exp,  // to erf: names for arithmetic in math.cpp
+  exp,  // to pow: names for arithmetic in math.cpp
   log,
   tanh,
   erf,
+  pow,
   floordiv,  // as mod: rounds to minus infinity; the divisor is a positive constant
   mod,
   lt,
@@ -155,6 +156,7 @@ Expr exp(Expr);
 Expr log(Expr);
 Expr tanh(Expr);
 Expr erf(Expr);
+Expr pow(Expr base, Expr exponent);
 Expr floordiv(Expr, int64_t);
 Expr mod(Expr, int64_t);
 Expr ceildiv(Expr, int64_t);  // floordiv(a + d - 1, d)

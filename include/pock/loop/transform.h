@@ -50,7 +50,7 @@ bool uses(const Expr&, const Var*);
 bool clips(const std::vector<Stmt>& body, const Var*);
 // Iterations of a loop, or -1 where their number is not constant.
 int64_t trips(const Stmt&);
-// exp, log, tanh, erf in terms of the other operations (math.cpp).
+// exp, log, tanh, erf, pow in terms of the other operations (math.cpp).
 Expr expand_math(const Expr&);
 
 }  // namespace pock::loop

@@ -106,6 +106,10 @@ class NestArgs : public loop::KernelBuilder {
   const Type& in_type(int i) const { return node.in(i)->type; }
   const Type& out_type(int i = 0) const { return node.out(i)->type; }
   loop::Expr in(int i, std::vector<loop::Expr> index) const { return loop::load(ins_[i], std::move(index)); }
+  // What was stored into result i before.
+  loop::Expr made(int i, std::vector<loop::Expr> index) const {
+    return loop::load(outs_[i], std::move(index));
+  }
   void out(int i, std::vector<loop::Expr> index, loop::Expr value) {
     store(outs_[i], std::move(index), std::move(value));
   }

@@ -21,8 +21,9 @@ double mish(double x) { return x * std::tanh(softplus(x)); }
 double gelu(double x) { return x * (1 + std::erf(x * 0.70710678119f)) / 2; }
 double gelu_tanh(double x) { return x * (1 + std::tanh(0.79788456080f * (x + 0.044715f * x * x * x))) / 2; }
 
-OP_CASE(where_positive, in({3}).is({-1, 0, 2}), in({3}).is({1, 2, 3}), in({3}).is({4, 5, 6}),
-        gives({4, 5, 3}));
+OP_CASE(where_positive, in({3}).is({-1, 0, 2}).without_gradient(), in({3}).is({1, 2, 3}),
+        in({3}).is({4, 5, 6}), gives({4, 5, 3}));
+OP_CASE(where_positive, in({3, 1}).without_gradient(), in({3, 4}), in({2, 1, 4}));
 OP_CASE(leaky_relu, in({3}).is({-2, 1, 3}), attrs({{"alpha", 0.25}}), gives({-0.5, 1, 3}));
 OP_CASE(leaky_relu, in({3, 17}), attrs({{"alpha", 0.01}}));
 OP_CASE(prelu, in({2, 2}).is({-2, 1, -3, 4}), in({2}).is({0.5, -1}), gives({-1, 1, -1.5, 4}));
@@ -41,6 +42,8 @@ OP_CASE(hard_sigmoid, in({4}).is({-4, 0, 1, 4}), attrs({{"alpha", 0.25}, {"beta"
         gives({0, 0.5, 0.75, 1}));
 OP_CASE(hard_swish, in({4}).is({-4, 0, 1.5, 4}), gives({0, 0, 1.125, 4}));
 OP_CASE(selu, in({2}).is({-1, 2}), attrs({{"alpha", 1.5}, {"gamma", 2.0}}), gives({3 * std::expm1(-1), 4}));
+OP_CASE(thresholded_relu, in({5}).is({-2, 0.5, 0.75, 1, 3}), attrs({{"alpha", 0.75}}),
+        gives({0, 0, 0, 1, 3}));
 OP_CASE(celu, in({2}).is({-1, 2}), attrs({{"alpha", 2.0}}), gives({2 * std::expm1(-0.5), 2}));
 
 }  // namespace

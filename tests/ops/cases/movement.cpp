@@ -28,6 +28,20 @@ OP_CASE(slice, in({2, 3}).is({1, 2, 3, 4, 5, 6}), cut(1, 1, 3), gives({2, 3, 5, 
 OP_CASE(slice, in({5, 3}), cut(-2, 1, 3));
 OP_CASE(pad, in({2, 2}).is({1, 2, 3, 4}), padded(1, 1, 2), gives({0, 1, 2, 0, 0, 0, 3, 4, 0, 0}));
 OP_CASE(pad, in({2, 3}), padded(0, 2, 0));
+OP_CASE(pad, in({2}).is({1, 2}),
+        attrs({{"axis", int64_t{0}}, {"before", int64_t{1}}, {"after", int64_t{1}}, {"value", -1.5}}),
+        gives({-1.5, 1, 2, -1.5}));
+OP_CASE(pad, in(DType::i64, {2}).is({5, -7}), padded(0, 1, 0), gives({0, 5, -7}));
+OP_CASE(gather, in({3, 2}).is({1, 2, 3, 4, 5, 6}), in(DType::i64, {4}).is({2, 0, 0, 2}),
+        attrs({{"axis", int64_t{0}}}), gives({5, 6, 1, 2, 1, 2, 5, 6}));
+OP_CASE(gather, in({2, 3}).is({1, 2, 3, 4, 5, 6}), in(DType::i32, {2}).is({1, 1}),
+        attrs({{"axis", int64_t{-1}}}), gives({2, 2, 5, 5}));
+OP_CASE(gather, in({2, 5, 3}), in(DType::i64, {7}).is({4, 0, 1, 1, 1, 3, 0}), attrs({{"axis", int64_t{1}}}));
+OP_CASE(gather, in({2, 9}), in(DType::i64, {5}).is({8, 6, 4, 2, 0}), attrs({{"axis", int64_t{1}}}));
+OP_CASE(gather, in({3}).is({1, 2, 3}).without_gradient(), in(DType::i64, {2}).is({-1, 7}),
+        attrs({{"axis", int64_t{0}}}), gives({1, 3}));
+OP_CASE(gather_grad, in({3, 2}).is({1, 2, 3, 4, 5, 6}), in(DType::i64, {3}).is({3, 0, 3}),
+        attrs({{"axis", int64_t{0}}, {"size", int64_t{4}}}), gives({3, 4, 0, 0, 0, 0, 6, 8}));
 
 }  // namespace
 }  // namespace pock::test

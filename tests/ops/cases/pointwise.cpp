@@ -50,6 +50,37 @@ OP_CASE(log, in({33}).between(0.1, 8), like([](const Node&, const std::vector<Nu
         }));
 OP_CASE(sqrt, in({3}).is({0.25, 4, 9}), gives({0.5, 2, 3}));
 OP_CASE(sqrt, in({3, 7}).between(0.5, 4));
+OP_CASE(sqrt_grad, in({3}).is({0, 2, 0.5}), in({3}).is({3, 4, 5}), gives({0, 1, 5}));
+OP_CASE(pow, in({9}).is({2, -2, 0, 0, -8, 5, kInf, 0.5, kNan}).without_gradient(),
+        in({9}).is({10, 3, 0, -1, 1.0 / 3, 0, -2, kInf, 0}).without_gradient(),
+        gives({1024, -8, 1, kInf, kNan, 1, 0, 0, 1}));
+OP_CASE(pow, in({3, 11}).between(0.2, 4), in({3, 1}), like([](const Node&, const std::vector<Numbers>& x) {
+          Numbers y = x[0];
+          for (size_t i = 0; i < y.size(); ++i) y[i] = std::pow(y[i], x[1][i / 11]);
+          return std::vector<Numbers>{y};
+        }));
+OP_CASE(pow, in({5, 1, 3}).between(0.2, 4), in({4, 3}));
+OP_CASE(pow_base_grad, in({5}).is({0, 0, 0, 3, 0}), in({5}).is({0.5, 2, 0, 2, 1}),
+        in({5}).is({7, 7, 7, 7, 7}), gives({0, 0, 0, 42, 7}));
+OP_CASE(pow_exponent_grad, in({3}).is({0, 1, std::exp(2)}), in({3}).is({1, 1, 3}), in({3}).is({7, 7, 7}),
+        gives({0, 0, 42}), within(1e-6));
+OP_CASE(pow_fixed, in({4}).is({-2, 0, 3, 0.5}), attrs({{"exponent", 2.0}}), gives({4, 0, 9, 0.25}));
+OP_CASE(pow_fixed, in({4}).is({-2, 1, 3, 0.5}), attrs({{"exponent", 3.0}}), gives({-8, 1, 27, 0.125}));
+OP_CASE(pow_fixed, in({3}).is({4, 1, 0.25}), attrs({{"exponent", -0.5}}), gives({0.5, 1, 2}));
+OP_CASE(pow_fixed, in({3}).is({4, 1, 0.25}), attrs({{"exponent", 0.5}}), gives({2, 1, 0.5}));
+OP_CASE(pow_fixed, in({3}).is({4, 1, -0.25}), attrs({{"exponent", -1.0}}), gives({0.25, 1, -4}));
+OP_CASE(pow_fixed, in({3, 7}).between(0.3, 3), attrs({{"exponent", -2.0}}));
+OP_CASE(pow_fixed, in({3, 7}).between(0.3, 3), attrs({{"exponent", 1.7}}));
+OP_CASE(pow_fixed, in({3, 7}), attrs({{"exponent", 5.0}}));
+OP_CASE(pow_fixed, in({3, 7}), attrs({{"exponent", 1.0}}));
+OP_CASE(pow_fixed, in({2}).is({0, 3}), attrs({{"exponent", 0.0}}), gives({1, 1}));
+OP_CASE(pow_fixed_grad, in({3}).is({0, 4, 1}), in({3}).is({3, 4, 5}), attrs({{"exponent", 0.5}}),
+        gives({0, 1, 2.5}));
+OP_CASE(pow_fixed_grad, in({2}).is({0, 4}), in({2}).is({3, 4}), attrs({{"exponent", 2.0}}), gives({0, 32}));
+OP_CASE(sign, in({5}).is({-3, -0.0, 0, 0.25, kNan}), gives({-1, 0, 0, 1, kNan}));
+OP_CASE(floor, in({6}).is({-1.5, -1, 0.5, 2.75, -kInf, 1e30}), gives({-2, -1, 0, 2, -kInf, 1e30f}));
+OP_CASE(ceil, in({6}).is({-1.5, -1, 0.5, 2.25, kInf, 1e30}), gives({-1, -1, 1, 3, kInf, 1e30f}));
+OP_CASE(round, in({6}).is({-1.5, -0.5, 0.5, 1.5, 2.5, 2.75}), gives({-2, 0, 0, 2, 2, 3}));
 OP_CASE(reciprocal, in({2}).is({0.5, -4}), gives({2, -0.25}));
 OP_CASE(reciprocal, in({3, 7}).between(0.5, 4));
 OP_CASE(tanh, in({24}), like([](const Node&, const std::vector<Numbers>& x) {

@@ -74,6 +74,22 @@ OP_CASE(reduce_mean, in({32}), attrs(over({0})), like(means));
 OP_CASE(reduce_max, in({2, 3}).is({1, 7, 3, -4, -5, -6}), attrs(over({1})), gives({7, -4}));
 OP_CASE(reduce_max, in({4, 5, 17}).spaced(), attrs(over({0, 2})));
 OP_CASE(reduce_max, in({4, 17}).spaced(), attrs(over({-1}, 1)));
+OP_CASE(reduce_min, in({2, 3}).is({1, 7, 3, -4, -5, -6}), attrs(over({1})), gives({1, -6}));
+OP_CASE(reduce_min, in({4, 5, 17}).spaced(), attrs(over({0, 2})));
+OP_CASE(reduce_min, in({4, 17}).spaced(), attrs(over({-1}, 1)));
+OP_CASE(reduce_prod, in({3, 3}).is({1, 2, 3, -4, 0, 6, 0, 0, 5}), attrs(over({1})), gives({6, 0, 0}));
+OP_CASE(reduce_prod, in({3, 3}).is({1, 2, 3, -4, 0, 6, 0, 0, 5}), attrs(over({0})), gives({0, 0, 90}));
+OP_CASE(reduce_prod, in({2, 19}), attrs(over({-1}, 1)));
+OP_CASE(reduce_prod, in({3, 2, 3}), attrs(over({0, 2})));
+OP_CASE(reduce_l1, in({2, 3}).is({1, -2, 3, -4, 5, 6}), attrs(over({1})), gives({6, 15}));
+OP_CASE(reduce_l2, in({2, 3}).is({1, -2, 2, 0, 0, 0}), attrs(over({1}, 1)), gives({3, 0}));
+OP_CASE(reduce_sum_square, in({2, 3}).is({1, -2, 2, -4, 5, 6}), attrs(over({0})), gives({17, 29, 40}));
+OP_CASE(reduce_log_sum, in({2, 2}).is({1, 3, 2, 4}), attrs(over({1})), gives({std::log(4), std::log(6)}));
+OP_CASE(reduce_log_sum_exp, in({3, 2}).is({0, 0, -kInf, -kInf, 1000, -kInf}).without_gradient(),
+        attrs(over({1})), gives({std::log(2), -kInf, 1000}));
+OP_CASE(reduce_log_sum_exp, in({3, 2, 4}), attrs(over({0, 2})));
+OP_CASE(reduce_log_sum_exp, in({3, 17}), attrs(over({1}, 1)));
+OP_CASE(above_minus_infinity, in({3}).is({-kInf, 3, kInf}), gives({0, 3, kInf}));
 OP_CASE(equal, in({3}).is({1, 2, 3}), in({}).is({2}), gives({0, 1, 0}));
 OP_CASE(softmax, in({2, 3}).is({-kInf, -kInf, -kInf, -kInf, 5, 5}).without_gradient(),
         gives({0, 0, 0, 0, 0.5, 0.5}));
