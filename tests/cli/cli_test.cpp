@@ -10,17 +10,17 @@ namespace pock::test {
 namespace {
 
 namespace fs = std::filesystem;
-const std::string kNet = std::string(POCK_SOURCE_DIR) + "/tests/train/bn_cnn/model.onnx";
+const std::string kNet = std::string(kSourceDir) + "/tests/train/bn_cnn/model.onnx";
 
 std::vector<std::string> compile(std::vector<std::string> more) {
-  std::vector<std::string> argv = {POCKC, "compile", kNet, "--batch", "4", "--loss", "cross-entropy"};
+  std::vector<std::string> argv = {kPockc, "compile", kNet, "--batch", "4", "--loss", "cross-entropy"};
   argv.insert(argv.end(), more.begin(), more.end());
   return argv;
 }
 
 std::vector<std::string> compile_small(const std::string& name, std::vector<std::string> more) {
-  std::vector<std::string> argv = {POCKC, "compile",
-                                   std::string(POCK_SOURCE_DIR) + "/tests/cli/" + name + ".onnx"};
+  std::vector<std::string> argv = {kPockc, "compile",
+                                   std::string(kSourceDir) + "/tests/cli/" + name + ".onnx"};
   argv.insert(argv.end(), more.begin(), more.end());
   return argv;
 }
@@ -52,15 +52,15 @@ TEST_P(WrongUse, IsSaidAndLeavesNothing) {
 INSTANTIATE_TEST_SUITE_P(
     Cli, WrongUse,
     testing::Values(
-        Wrong{{POCKC}, 2, "subcommand"}, Wrong{{POCKC, "compile"}, 2, "MODEL"},
+        Wrong{{kPockc}, 2, "subcommand"}, Wrong{{kPockc, "compile"}, 2, "MODEL"},
         Wrong{compile({"-o", "OUT", "--frobnicate"}), 2, "--frobnicate"},
         Wrong{compile({"-o", "OUT", "--batch", "0"}), 2, "--batch"},
         Wrong{compile({"-o", "OUT", "--emit", "elf"}), 2, "llvm-ir"}, Wrong{compile({}), 1, "-o FILE"},
-        Wrong{{POCKC, "compile", "nothing.onnx", "-o", "OUT"}, 1, "nothing.onnx"},
-        Wrong{{POCKC, "compile", "/", "-o", "OUT"}, 1, "/"},
-        Wrong{{POCKC, "compile", kNet, "-o", "OUT", "--loss", "cross-entropy"}, 1, "--batch"},
-        Wrong{{POCKC, "compile", kNet, "-o", "OUT", "--batch", "4"}, 1, "--loss cross-entropy"},
-        Wrong{{POCKC, "compile", kNet, "-o", "OUT", "--batch", "4", "--loss", "hinge"},
+        Wrong{{kPockc, "compile", "nothing.onnx", "-o", "OUT"}, 1, "nothing.onnx"},
+        Wrong{{kPockc, "compile", "/", "-o", "OUT"}, 1, "/"},
+        Wrong{{kPockc, "compile", kNet, "-o", "OUT", "--loss", "cross-entropy"}, 1, "--batch"},
+        Wrong{{kPockc, "compile", kNet, "-o", "OUT", "--batch", "4"}, 1, "--loss cross-entropy"},
+        Wrong{{kPockc, "compile", kNet, "-o", "OUT", "--batch", "4", "--loss", "hinge"},
               1,
               "there is no such loss"},
         Wrong{compile({"-o", "OUT", "--optimizer", "adamax"}), 1, "adamw"},
@@ -94,8 +94,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{compile({"-o", "OUT", "--seed", "-1"}), 2, "from 0 to 18446744073709551615"},
         Wrong{compile({"-o", "OUT", "--seed", "18446744073709551616"}), 2, "--seed"},
         Wrong{compile({"-o", "OUT", "--seed", ""}), 2, "--seed"},
-        Wrong{{POCKC, "compile", kNet, "-o", "OUT", "--batch", "9223372036854775808"}, 2, "--batch"},
-        Wrong{{POCKC, "compile", kNet, "-o", "OUT", "--batch", "4x"}, 2, "want a whole number"},
+        Wrong{{kPockc, "compile", kNet, "-o", "OUT", "--batch", "9223372036854775808"}, 2, "--batch"},
+        Wrong{{kPockc, "compile", kNet, "-o", "OUT", "--batch", "4x"}, 2, "want a whole number"},
         Wrong{compile({"-o", "OUT", "--dim", "N=99999999999999999999"}), 1, "NAME=N"},
         Wrong{compile({"-o", "OUT", "--dim", "N=4", "--dim", "N=5"}), 1, "bound twice"},
         Wrong{compile({"-o", "OUT", "--input-scale", "nan"}), 2, "want a number"},
@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{compile({"-o", "OUT", "--input-mean", ""}), 2, "--input-mean"},
         Wrong{compile({"-o", "OUT", "--input-std", "1,0,1"}), 1, "--input-std"},
         Wrong{compile({"-o", "OUT", "--input-std", "1e-45"}), 1, "--input-std"},
-        Wrong{{POCKC, "compile", "", "-o", "OUT"}, 1, "name of the model is empty"},
+        Wrong{{kPockc, "compile", "", "-o", "OUT"}, 1, "name of the model is empty"},
         Wrong{compile_small("labels_parameter", {"-o", "OUT", "--batch", "4", "--loss", "mse"}), 1,
               "rename it"},
         Wrong{compile_small("labels_input", {"-o", "OUT", "--batch", "4", "--loss", "mse"}), 1, "rename it"},
@@ -117,8 +117,8 @@ INSTANTIATE_TEST_SUITE_P(
               "holds 1 samples"},
         Wrong{compile_small("optimizer_names", {"-o", "OUT", "--batch", "4294967300", "--loss", "mse"}), 1,
               "at most"},
-        Wrong{{POCKC, "opt", "/"}, 1, "folder"},
-        Wrong{{POCKC, "opt", "nothing.pock", "--passes=dce"}, 1, "nothing.pock"}));
+        Wrong{{kPockc, "opt", "/"}, 1, "folder"},
+        Wrong{{kPockc, "opt", "nothing.pock", "--passes=dce"}, 1, "nothing.pock"}));
 
 TEST(Cli, EmitsEveryStage) {
   TempDir dir;
@@ -140,7 +140,7 @@ TEST(Cli, EmitsEveryStage) {
               kind == "exe");
   }
   // The graph reads back, and running no pass changes nothing.
-  Ran again = run({POCKC, "opt", dir / "graph"});
+  Ran again = run({kPockc, "opt", dir / "graph"});
   ASSERT_EQ(again.status, 0) << again.err;
   EXPECT_EQ(again.out, read_file(dir / "graph"));
 }
@@ -179,7 +179,7 @@ TEST(Cli, FoldedNormsTrainTheRest) {
   Ran ran = run(compile({"-o", dir / "t", "--train", "fc*", "--bn", "fold", "--bn", "/bn2/*=frozen"}));
   ASSERT_EQ(ran.status, 0) << ran.err;
   EXPECT_NE(ran.err.find("1 frozen, 2 folded"), std::string::npos) << ran.err;
-  std::string data = std::string(POCK_SOURCE_DIR) + "/tests/train/bn_cnn/";
+  std::string data = std::string(kSourceDir) + "/tests/train/bn_cnn/";
   auto losses = [&](const std::string& trainer) {
     return run({trainer, "train", "--data", data + "data.npy", "--labels", data + "labels.npy", "--steps",
                 "5", "--no-shuffle", "--log", "json"})
@@ -217,7 +217,7 @@ TEST(Cli, FullDiskLeavesWhatWasThere) {
     EXPECT_EQ(std::distance(fs::directory_iterator(full.path), {}), 2) << emit;
   }
   TempDir full;
-  EXPECT_EQ(run_with_room(9000, {POCKC, "opt", dir / "whole", "-o", full / "out"}).status, 1);
+  EXPECT_EQ(run_with_room(9000, {kPockc, "opt", dir / "whole", "-o", full / "out"}).status, 1);
   EXPECT_TRUE(fs::is_empty(full.path));
 }
 
@@ -236,7 +236,7 @@ TEST(Cli, LinksAreFollowedAndDevicesWritten) {
   EXPECT_TRUE(fs::is_symlink(dir / "full"));
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
   ASSERT_EQ(run(compile({"--emit", "graph", "-o", dir / "graph"})).status, 0);
-  Ran whole = run({"/bin/bash", "-c", "\"$@\" >/dev/full", "-", POCKC, "opt", dir / "graph"});
+  Ran whole = run({"/bin/bash", "-c", "\"$@\" >/dev/full", "-", kPockc, "opt", dir / "graph"});
   EXPECT_EQ(whole.status, 1);
   EXPECT_NE(whole.err.find("standard output"), std::string::npos) << whole.err;
 }
@@ -244,11 +244,11 @@ TEST(Cli, LinksAreFollowedAndDevicesWritten) {
 // Every size of output: what outlasts the inference graph depends on how its memory happens to be laid out.
 TEST(Cli, MeanSquaredErrorCompiles) {
   TempDir dir;
-  std::string data = std::string(POCK_SOURCE_DIR) + "/tests/errors/";
+  std::string data = std::string(kSourceDir) + "/tests/errors/";
   for (const char* net : {"two_outputs", "double_matmul", "odd_names"})
     for (const char* batch : {"1", "2", "3", "17"}) {
       Ran ran =
-          run({POCKC, "compile", data + net + ".onnx", "--batch", batch, "--loss", "mse", "-o", dir / "t"});
+          run({kPockc, "compile", data + net + ".onnx", "--batch", batch, "--loss", "mse", "-o", dir / "t"});
       EXPECT_EQ(ran.status, 0) << net << " " << batch << ran.err;
     }
 }
@@ -269,7 +269,7 @@ TEST(Cli, PassesRefuseWholeSteps) {
   TempDir dir;
   ASSERT_EQ(run(compile({"--emit", "graph", "-o", dir / "step"})).status, 0);
   for (const char* pass : {"autodiff", "update"}) {
-    Ran ran = run({POCKC, "opt", dir / "step", "--passes", pass});
+    Ran ran = run({kPockc, "opt", dir / "step", "--passes", pass});
     EXPECT_EQ(ran.status, 1) << pass;
     EXPECT_NE(ran.err.find("has its update already"), std::string::npos) << ran.err;
     EXPECT_TRUE(ran.out.empty());
@@ -277,12 +277,12 @@ TEST(Cli, PassesRefuseWholeSteps) {
   write_file(dir / "h",
              "pock 1\ngraph @g {\n  input %x : f32[2]\n  %0 = relu(%x) : f32[2]\n  %1 = relu(%0) : f32[2]\n"
              "  %2 = reduce_sum(%1) {axes = [0]} : f32[]\n  output %2\n}\n");
-  Ran late = run({POCKC, "opt", dir / "h", "--passes", "inplace,autodiff"});
+  Ran late = run({kPockc, "opt", dir / "h", "--passes", "inplace,autodiff"});
   EXPECT_EQ(late.status, 1) << late.err;
   EXPECT_NE(late.err.find("derive before `inplace`"), std::string::npos) << late.err;
   write_file(dir / "g",
              "pock 1\ngraph @g {\n  param %w : f32[2] trained\n  param %v : f32[3]\n  update %w = %v\n}\n");
-  Ran ran = run({POCKC, "opt", dir / "g"});
+  Ran ran = run({kPockc, "opt", dir / "g"});
   EXPECT_EQ(ran.status, 1);
   EXPECT_NE(ran.err.find("the new value (input 1) must be f32[2], it is f32[3]"), std::string::npos)
       << ran.err;
@@ -290,7 +290,7 @@ TEST(Cli, PassesRefuseWholeSteps) {
 }
 
 TEST(Cli, HelpNamesEverySwitch) {
-  Ran ran = run({POCKC, "compile", "--help"});
+  Ran ran = run({kPockc, "compile", "--help"});
   EXPECT_EQ(ran.status, 0);
   for (const char* word : {"--optimizer", "--bn", "--dim", "--report", "--no-immediate-update",
                            "--no-schedule", "--emit", "adamw (lr=0.001, beta1=0.9"})

@@ -10,7 +10,7 @@ namespace pock::test {
 namespace {
 
 namespace fs = std::filesystem;
-const fs::path kRoot = POCK_SOURCE_DIR;
+const fs::path kRoot = kSourceDir;
 
 std::vector<fs::path> documents() {
   std::vector<fs::path> all = {kRoot / "README.md"};
@@ -37,7 +37,7 @@ TEST(Docs, CommandsOfTheReadmeRun) {
   std::vector<std::string> all = commands(kRoot / "README.md", {"pockc ", "./trainer "});
   ASSERT_EQ(all.size(), 5u);
   for (const std::string& command : all) {
-    Ran ran = run({"/bin/sh", "-c", "PATH=" + fs::path(POCKC).parent_path().string() + ":$PATH; " + command},
+    Ran ran = run({"/bin/sh", "-c", "PATH=" + fs::path(kPockc).parent_path().string() + ":$PATH; " + command},
                   dir.path);
     EXPECT_EQ(ran.status, 0) << command << "\n" << ran.err;
   }

@@ -50,7 +50,7 @@ class Exported : public testing::Test {
   }
 
   void compile(const std::string& model, const std::string& trainer, std::vector<std::string> more = {}) {
-    std::vector<std::string> argv = {POCKC,           "compile",     dir_ / model, "-o",
+    std::vector<std::string> argv = {kPockc,          "compile",     dir_ / model, "-o",
                                      dir_ / trainer,  "--batch",     "8",          "--loss",
                                      "cross-entropy", "--optimizer", "sgd:lr=0.1"};
     argv.insert(argv.end(), more.begin(), more.end());
@@ -74,7 +74,7 @@ class Exported : public testing::Test {
   }
 
   Ran run_export(const std::string& model, const std::string& checkpoint, const std::string& out) {
-    return run({POCKC, "export", model, "--weights", checkpoint, "-o", out}, dir_.path);
+    return run({kPockc, "export", model, "--weights", checkpoint, "-o", out}, dir_.path);
   }
 
   std::vector<double> predict(const std::string& trainer, std::vector<std::string> more = {}) {
@@ -194,7 +194,7 @@ TEST_F(Exported, ExternalData) {
     EXPECT_EQ(read_file(dir_ / "out/tuned.onnx"), read_file(dir_ / "in/m.onnx"));
     // What cannot be written in full is not written at all, its folders neither.
     fs::create_directory(dir_.path / "empty");
-    Ran full = run({"/bin/bash", "-c", "trap '' XFSZ; exec prlimit --fsize=100 \"$@\"", "-", POCKC, "export",
+    Ran full = run({"/bin/bash", "-c", "trap '' XFSZ; exec prlimit --fsize=100 \"$@\"", "-", kPockc, "export",
                     "in/m.onnx", "--weights", "c", "-o", "empty/t.onnx"},
                    dir_.path);
     EXPECT_EQ(full.status, 1);
@@ -334,7 +334,7 @@ TEST_F(Refused, PlacesThatCannotBeWritten) {
   EXPECT_EQ(read_file(dir_ / "c"), checkpoint);
   EXPECT_TRUE(fs::is_empty(dir_.path / "empty"));
   // A disk that is full after some bytes.
-  Ran full = run({"/bin/bash", "-c", "trap '' XFSZ; exec prlimit --fsize=300 \"$@\"", "-", POCKC, "export",
+  Ran full = run({"/bin/bash", "-c", "trap '' XFSZ; exec prlimit --fsize=300 \"$@\"", "-", kPockc, "export",
                   "m.onnx", "--weights", "c", "-o", "empty/t.onnx"},
                  dir_.path);
   EXPECT_EQ(full.status, 1);

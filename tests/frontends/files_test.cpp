@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-const fs::path kTests = fs::path(POCK_SOURCE_DIR) / "tests";
+const fs::path kTests = fs::path(test::kSourceDir) / "tests";
 
 json read_json(const fs::path& path) { return json::parse(std::ifstream(path)); }
 

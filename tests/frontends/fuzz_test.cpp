@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> models() {
   std::vector<fs::path> paths;
-  for (const auto& e : fs::directory_iterator(fs::path(POCK_SOURCE_DIR) / "tests" / "import"))
+  for (const auto& e : fs::directory_iterator(fs::path(test::kSourceDir) / "tests" / "import"))
     if (e.path().extension() == ".onnx") paths.push_back(e.path());
   std::sort(paths.begin(), paths.end());
   std::vector<std::string> all;

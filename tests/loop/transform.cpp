@@ -20,7 +20,7 @@ TEST(Transform, Text) {
   namespace fs = std::filesystem;
   int files = 0;
   std::vector<fs::path> paths;
-  for (const auto& entry : fs::recursive_directory_iterator(POCK_SOURCE_DIR "/tests/loop"))
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(test::kSourceDir) / "tests/loop"))
     if (entry.path().extension() == ".loop") paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   for (const fs::path& path : paths) {

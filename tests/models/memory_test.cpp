@@ -12,7 +12,7 @@ namespace {
 nlohmann::json report_of(const std::string& model, int batch) {
   TempDir dir;
   Ran ran =
-      run({POCKC, "compile", model, "-o", dir / "trainer", "--batch", std::to_string(batch), "--loss",
+      run({kPockc, "compile", model, "-o", dir / "trainer", "--batch", std::to_string(batch), "--loss",
            "cross-entropy", "--optimizer", "sgd:lr=0.01,momentum=0.9", "--report", dir / "report.json"});
   EXPECT_EQ(ran.status, 0) << ran.err;
   return nlohmann::json::parse(read_file(dir / "report.json"));
@@ -27,13 +27,13 @@ void expect_tight(const nlohmann::json& report) {
 
 TEST(Memory, SmallNets) {
   for (const char* net : {"lenet", "mobile"})
-    expect_tight(report_of(std::string(POCK_SOURCE_DIR) + "/tests/train/" + net + "/model.onnx", 8));
+    expect_tight(report_of(std::string(kSourceDir) + "/tests/train/" + net + "/model.onnx", 8));
 }
 
 TEST(Memory, ResNet18) {
   TempDir dir;
   std::string model = dir / "resnet18.onnx";
-  Ran made = run({"/usr/bin/python3", std::string(POCK_SOURCE_DIR) + "/tests/models/resnet18.py", model});
+  Ran made = run({"/usr/bin/python3", std::string(kSourceDir) + "/tests/models/resnet18.py", model});
   if (made.status != 0) GTEST_SKIP() << "resnet18.py needs python3-onnx and python3-numpy:\n" << made.err;
   // Outputs of the convolutions, in elements a sample.
   double sum = 802816 + 4 * 200704 + 5 * 100352 + 5 * 50176 + 5 * 25088, two_largest = 802816 + 200704;

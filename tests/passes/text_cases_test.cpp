@@ -57,7 +57,7 @@ TEST_P(TextCase, GivesWhatItSays) {
 
 std::vector<fs::path> all_cases() {
   std::vector<fs::path> paths;
-  for (const auto& entry : fs::recursive_directory_iterator(fs::path(POCK_SOURCE_DIR) / "tests/passes"))
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(test::kSourceDir) / "tests/passes"))
     if (entry.path().extension() == ".pock") paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   return paths;

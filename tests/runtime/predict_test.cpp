@@ -215,8 +215,8 @@ TEST_F(Prediction, WritesAllOrNothing) {
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
   // A disk with room for the header but not for the rows.
   write_file(dir_ / "p.npy", "old");
-  Ran full = test::run({"/bin/bash", "-c", "exec prlimit --fsize=500 \"$@\"", "-", TRAINERS "/fake_trainer",
-                        "predict", "--data", "x.npy", "--output", "p.npy"},
+  Ran full = test::run({"/bin/bash", "-c", "exec prlimit --fsize=500 \"$@\"", "-",
+                        trainer_path("fake_trainer"), "predict", "--data", "x.npy", "--output", "p.npy"},
                        dir_.path);
   EXPECT_EQ(full.status, 1) << full.err;
   EXPECT_NE(full.err.find("'p.npy' cannot be written: file too large"), std::string::npos) << full.err;

@@ -321,7 +321,7 @@ TEST_F(Trainer, DenormalsAreZeroOnEveryThread) {
 TEST_F(Trainer, TrainsAlikeOnArm) {
   const std::string qemu = QEMU_AARCH64;
   if (qemu.empty()) GTEST_SKIP() << "qemu-aarch64 is not installed (Debian: qemu-user)";
-  std::vector<std::string> argv = {qemu,    std::string(TRAINERS) + "/arm_trainer",
+  std::vector<std::string> argv = {qemu,    trainer_path("arm_trainer"),
                                    "train", "--data",
                                    "x.npy", "--labels",
                                    "y.npy", "--log",
@@ -387,7 +387,7 @@ TEST_F(Trainer, ASecondSignalEndsAtOnce) {
   // A pipe that nobody reads holds the trainer inside a write.
   ASSERT_EQ(mkfifo((dir_ / "pipe").c_str(), 0600), 0);
   int reader = open((dir_ / "pipe").c_str(), O_RDONLY | O_NONBLOCK);
-  int child = test::start({TRAINERS "/fake_trainer", "train", "--data", "x.npy", "--labels", "y.npy",
+  int child = test::start({trainer_path("fake_trainer"), "train", "--data", "x.npy", "--labels", "y.npy",
                            "--threads", "1", "--epochs", "1000000", "--log", "json"},
                           dir_.path, "pipe", "/dev/null");
   int waiting = 0, before = -1;  // bytes in the pipe, until no more fit

@@ -19,6 +19,10 @@ namespace pock::test {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+inline std::string trainer_path(const std::string& name) {
+  return std::string(kBuildDir) + "/tests/runtime/" + name;
+}
+
 class Trainer : public testing::Test {
  protected:
   static constexpr int kSamples = 83;  // ten batches of eight and three over
@@ -36,7 +40,7 @@ class Trainer : public testing::Test {
 
   // Starts a trainer in the temporary folder, with its output in files there.
   int start(std::vector<std::string> args, const std::string& trainer = "fake_trainer") {
-    args.insert(args.begin(), std::string(TRAINERS) + "/" + trainer);
+    args.insert(args.begin(), trainer_path(trainer));
     return test::start(args, dir_.path, "out", "err");
   }
   Ran finish(int process) {

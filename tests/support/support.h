@@ -2,7 +2,7 @@
 // files.
 //
 //   TempDir dir;
-//   Ran ran = run({POCKC, "compile", dir.write("m.onnx", bytes), "-o", dir / "trainer"});
+//   Ran ran = run({kPockc, "compile", dir.write("m.onnx", bytes), "-o", dir / "trainer"});
 //   EXPECT_EQ(ran.status, 0) << ran.err;
 #pragma once
 
@@ -13,6 +13,11 @@
 #include <vector>
 
 namespace pock::test {
+
+// This checkout, its build, and the pockc in it.
+extern const char* const kSourceDir;
+extern const char* const kBuildDir;
+extern const char* const kPockc;
 
 struct Ran {
   int status = -1;  // exit code, or 128 + signal

@@ -9,8 +9,7 @@ namespace pock::test {
 
 const std::vector<std::string> kNets = {"mlp", "lenet", "bn_cnn", "mobile", "twice"};
 
-Net::Net(const std::string& name)
-    : name(name), folder(std::string(POCK_SOURCE_DIR) + "/tests/train/" + name) {
+Net::Net(const std::string& name) : name(name), folder(std::string(kSourceDir) + "/tests/train/" + name) {
   auto curve = nlohmann::json::parse(read_file(folder + "/curve.json"));
   optimizer = curve["optimizer"];
   batch = curve["batch"];
@@ -23,7 +22,7 @@ Net::Net(const std::string& name)
 std::vector<std::string> Net::compile_command(const std::string& out,
                                               const std::vector<std::string>& more) const {
   std::vector<std::string> argv = {
-      POCKC,    "compile",       folder + "/model.onnx", "-o",     out, "--batch", std::to_string(batch),
+      kPockc,   "compile",       folder + "/model.onnx", "-o",     out, "--batch", std::to_string(batch),
       "--loss", "cross-entropy", "--optimizer",          optimizer};
   argv.insert(argv.end(), more.begin(), more.end());
   return argv;

@@ -54,7 +54,7 @@ struct Case {
 
 void expect_like_interpreter(Case c, const TempDir& dir) {
   std::vector<std::vector<double>> want = c.expected();
-  Ran ran = run({POCKC, "compile", c.model, "-o", dir / "trainer", "--batch", std::to_string(c.batch),
+  Ran ran = run({kPockc, "compile", c.model, "-o", dir / "trainer", "--batch", std::to_string(c.batch),
                  "--loss", c.loss});
   ASSERT_EQ(ran.status, 0) << ran.err;
   std::vector<std::string> argv = {dir / "trainer", "predict", "--data", dir / "x.npy", "--threads", "2"};
@@ -111,7 +111,7 @@ TEST(PredictOutputs, AreAllTheModels) {
   TempDir dir;
   dir.write("x.npy", npy("<f4", "(7, 6)", bytes_of(x)));
   dir.write("y.npy", npy("<f4", "(7, 5)", bytes_of(y)));
-  expect_like_interpreter({std::string(POCK_SOURCE_DIR) + "/tests/errors/two_outputs.onnx",
+  expect_like_interpreter({std::string(kSourceDir) + "/tests/errors/two_outputs.onnx",
                            "mse",
                            3,
                            7,
