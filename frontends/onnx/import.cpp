@@ -153,14 +153,19 @@ class Importer {
     }
   }
 
+  // PaddlePaddle writes -1 and "?" for sizes that only a run knows.
   static bool is_fixed(const Input& in, int axis) {
-    return in.dims()[axis].value_case() == onnx::TensorShapeProto_Dimension::kDimValue;
+    const auto& dim = in.dims()[axis];
+    return dim.value_case() == onnx::TensorShapeProto_Dimension::kDimValue && dim.dim_value() != -1;
+  }
+  static bool is_named(const Input& in, int axis) {
+    const std::string& name = in.dims()[axis].dim_param();
+    return !name.empty() && name != "?";
   }
 
   // What --dim calls a symbolic axis.
   static std::string symbol(const Input& in, int axis) {
-    const std::string& name = in.dims()[axis].dim_param();
-    return name.empty() ? fmt::format("{}:{}", in.info->name(), axis) : name;
+    return is_named(in, axis) ? in.dims()[axis].dim_param() : fmt::format("{}:{}", in.info->name(), axis);
   }
 
   void bind_batch(const std::vector<Input>& inputs) {
@@ -194,7 +199,7 @@ class Importer {
       std::string name = is_fixed(in, axis) ? "" : symbol(in, axis);
       if (!name.empty()) {
         auto it = bound_.find(name);
-        shown.push_back(in.dims()[axis].dim_param().empty() ? "?" : name);
+        shown.push_back(is_named(in, axis) ? name : "?");
         if (it == bound_.end()) {
           missing.push_back(axis == 0 ? "--batch SIZE" : fmt::format("--dim {}=SIZE", name));
           continue;

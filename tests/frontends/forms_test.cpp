@@ -233,6 +233,21 @@ TEST(Dimensions, BindByName) {
   expect_has(m.problem({.batch = 0, .dims = {{"x:2", 5}}}), "--batch 0");
 }
 
+// As PaddlePaddle writes sizes that only a run knows: -1, and one "?" for axes that may differ.
+TEST(Dims, UnknownAsPaddleWritesIt) {
+  Model m;
+  m.input("x", {1, 3, -1, -1}).node("Relu", {"x"}, {"y"}).output("y");
+  auto* shape =
+      m.proto.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+  shape->mutable_dim(0)->set_dim_value(-1);
+  for (int axis : {2, 3}) shape->mutable_dim(axis)->set_dim_param("?");
+  EXPECT_EQ(m.import({.batch = 2, .dims = {{"x:2", 5}, {"x:3", 7}}})->inputs()[0]->type.dims,
+            (Dims{2, 3, 5, 7}));
+  expect_has(m.problem(),
+             "has shape [?,3,?,?], whose sizes must be fixed: give --batch SIZE --dim x:2=SIZE "
+             "--dim x:3=SIZE");
+}
+
 TEST(Dimensions, FixedBatchIsReplaced) {
   Model m;
   m.input("x", {1, 2, 2})
