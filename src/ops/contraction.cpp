@@ -82,7 +82,8 @@ Conv checked_conv(const InferArgs& a, const Type& x, const Type& w) {
   int64_t groups = a.integer("groups");
   if (x.dim(1) % groups != 0 || x.dim(1) / groups != w.dim(1))
     throw a.fail("weight {} expects {} input channels in {} group{}, x {} has {}", to_string(w),
-                 w.dim(1) * groups, groups, groups == 1 ? "" : "s", to_string(x), x.dim(1));
+                 static_cast<__int128>(w.dim(1)) * groups, groups, groups == 1 ? "" : "s", to_string(x),
+                 x.dim(1));
   if (w.dim(0) % groups != 0)
     throw a.fail("the weight's {} output channels do not divide into {} groups", w.dim(0), groups);
   for (int64_t taps : spatial(w))

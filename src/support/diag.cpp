@@ -4,6 +4,21 @@
 #include <stdexcept>
 
 namespace pock {
+namespace {
+// Line ends are ours: messages have several lines.
+std::string printable(const std::string& text) {
+  std::string shown;
+  for (char c : text) {
+    auto byte = static_cast<unsigned char>(c);
+    if (c != '\n' && (byte < 0x20 || byte == 0x7f))
+      shown += fmt::format("\\x{:02x}", byte);
+    else
+      shown += c;
+  }
+  return shown;
+}
+
+}  // namespace
 
 std::string to_string(const Loc& loc) {
   std::string text = loc.file;
@@ -16,6 +31,8 @@ std::string to_string(const Loc& loc) {
   return text;
 }
 
+Error::Error(const std::string& text) : text_(printable(text)) {}
+
 std::string Error::prefix(const Loc& loc) {
   std::string text = to_string(loc);
   return text.empty() ? text : text + ": ";
@@ -24,7 +41,7 @@ std::string Error::prefix(const Loc& loc) {
 void Error::add_note(const Loc& loc, const std::string& text) {
   Loc inner = loc;
   inner.file.clear();
-  text_ += "\n  " + prefix(inner) + text;
+  text_ += printable("\n  " + prefix(inner) + text);
 }
 
 void Report::throw_if_any() const {
@@ -32,7 +49,7 @@ void Report::throw_if_any() const {
   throw Error(fmt::format("{}", fmt::join(problems_, "\n")));
 }
 
-void say(const std::string& line) { fmt::print(stderr, "{}\n", line); }
+void say(const std::string& line) { fmt::print(stderr, "{}\n", printable(line)); }
 
 void internal_error(const char* file, int line, const std::string& text) {
   throw std::logic_error(fmt::format("pock has a bug ({}:{}): {}", file, line, text));

@@ -122,6 +122,7 @@ TEST(Text, ErrorsNameTheirPlace) {
   expect_error("  update %w = %w\n  %0 = relu(%w) : f32[3]", " %0 = relu reads %w after its update");
   expect_error("  update %x = %x", " update stores into %x, which is input");
   expect_error("  %0 = relu(%x) : f32[2,3] @ \"un", "5:30: no \" ends this string");
+  expect_error("  %0 = relu(%w, %w) : f32[2,3] @ \"a\\x1b[31mb\"", "5:3: node 'a\\x1b[31mb': relu takes 1");
   expect_error("  ?", "5:3: '?' has no meaning here");
   expect_error("} %", "5:3: '%' has no meaning here");
 }

@@ -31,12 +31,13 @@ struct Loc {
 
 std::string to_string(const Loc&);
 
+// Names come from foreign files: control characters in them are shown as \xHH.
 class Error : public std::exception {
  public:
-  explicit Error(std::string text) : text_(std::move(text)) {}
+  explicit Error(const std::string& text);
   template <class... Args>
   Error(const Loc& loc, fmt::format_string<Args...> format, Args&&... args)
-      : text_(prefix(loc) + fmt::format(format, std::forward<Args>(args)...)) {}
+      : Error(prefix(loc) + fmt::format(format, std::forward<Args>(args)...)) {}
 
   template <class... Args>
   Error& note(const Loc& loc, fmt::format_string<Args...> format, Args&&... args) {
