@@ -79,12 +79,30 @@ void gelu(Call& c, const char*) {
 
 // ---- Products
 
+// numpy's matmul: a vector on the left is a row, on the right a column, and that axis is dropped from the result.
 void matmul(Call& c, const char*) {
   Value *a = c.in(0), *b = c.in(1);
-  if (a->type.rank() != 2 || b->type.rank() != 2)
-    throw c.fail("MatMul of ranks {} and {} is not supported yet, only of two matrices", a->type.rank(),
-                 b->type.rank());
-  c.out(0, c.value("matmul", {a, b}, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}}));
+  Dims left = a->type.dims, right = b->type.dims;
+  if (left.empty() || right.empty()) throw c.fail("a scalar cannot be a matrix");
+  bool row = left.size() == 1, column = right.size() == 1;
+  if (row) left.insert(left.begin(), 1);
+  if (column) right.push_back(1);
+  int64_t sum = left.back(), columns = right.back();
+  if (sum != right.end()[-2])
+    throw c.fail("rows of {} elements on the left meet columns of {} on the right", sum, right.end()[-2]);
+  Dims shape = left;
+  if (b->type.elements() == sum * columns) {
+    // One matrix on the right: all rows on the left are those of one product, and so is the gradient.
+    if (right.size() > left.size()) shape.insert(shape.begin(), right.size() - left.size(), 1);
+    left = {a->type.elements() / sum, sum};
+    right = {sum, columns};
+  }
+  Value* y = c.value("matmul", {c.reshape(a, left), c.reshape(b, right)});
+  if (left.size() > 2 || right.size() > 2) shape = y->type.dims;
+  shape.back() = columns;
+  if (column) shape.pop_back();
+  if (row) shape.erase(shape.end() - (column ? 1 : 2));
+  c.out(0, c.reshape(y, shape));
 }
 
 void gemm(Call& c, const char*) {

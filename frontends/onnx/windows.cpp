@@ -12,7 +12,7 @@ struct Window {
   int64_t kernel, stride, dilation, pad, pad_end;
 
   int64_t extent() const { return (kernel - 1) * dilation + 1; }
-  // What `total` padding is before the axis: the odd one of SAME_UPPER goes behind it.
+  // Evenly; the odd one stands behind the axis for SAME_UPPER, else in front.
   void split_padding(int64_t total, const std::string& automatic) {
     pad = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
     pad_end = total - pad;

@@ -12,39 +12,66 @@ namespace {
 using loop::Expr;
 using loop::lit;
 
+using Index = std::vector<Expr>;
+
+// The axes in front of a matrix.
+Dims batch_of(const Type& t) { return Dims(t.dims.begin(), t.dims.end() - 2); }
+
+// Element (row, column) of the matrix that a tensor holds for this place in the batch: axes of length 1 are
+// repeated, missing ones added in front.
+Index in_matrix(const Type& t, const Index& batch, const Expr& row, const Expr& column) {
+  Index index;
+  const Dims own = batch_of(t);
+  for (size_t i = 0; i < own.size(); ++i)
+    index.push_back(own[i] == 1 ? Expr(0) : batch[batch.size() - own.size() + i]);
+  index.push_back(row);
+  index.push_back(column);
+  return index;
+}
+
 const OpDef kMatmul{
     .name = "matmul",
-    .doc = "a [M,K] times b [K,N] gives [M,N]; with transpose_a a is [K,M], with transpose_b b is [N,K]",
+    .doc =
+        "a [...,M,K] times b [...,K,N] gives [...,M,N]; axes in front broadcast; with transpose_a a is "
+        "[...,K,M], with transpose_b b is [...,N,K]",
     .inputs = 2,
     .attrs = {int_attr("transpose_a", 0), int_attr("transpose_b", 0)},
     .infer = [](const InferArgs& a) -> Types {
       need_floats(a);
-      need_rank(a, 0, 2);
-      need_rank(a, 1, 2);
+      for (int i : {0, 1})
+        if (a.in(i).rank() < 2)
+          throw a.fail("input {} must have 2 axes or more, it has {}", i, a.in(i).rank());
       bool ta = a.integer("transpose_a"), tb = a.integer("transpose_b");
-      int64_t left = a.in(0).dim(ta ? 0 : 1), right = a.in(1).dim(tb ? 1 : 0);
+      int64_t left = a.in(0).dim(ta ? -2 : -1), right = a.in(1).dim(tb ? -1 : -2);
       if (left != right)
         throw a.fail("matmul sums over {} elements of {}{} but {} of {}{}", left, to_string(a.in(0)),
                      ta ? " (transposed)" : "", right, to_string(a.in(1)), tb ? " (transposed)" : "");
-      return {Type{DType::f32, {a.in(0).dim(ta ? 1 : 0), a.in(1).dim(tb ? 0 : 1)}}};
+      Type y{DType::f32, broadcast(a, batch_of(a.in(0)), batch_of(a.in(1)), 1)};
+      y.dims.push_back(a.in(0).dim(ta ? -1 : -2));
+      y.dims.push_back(a.in(1).dim(tb ? -2 : -1));
+      return {y};
     },
     .gradient = Gradient([](GradArgs& g) {
       bool ta = g.node.integer("transpose_a"), tb = g.node.integer("transpose_b");
       Value *a = g.in(0), *b = g.in(1), *dy = g.dout();
-      g.add(0, ta ? g.b.matmul(b, dy, tb, true) : g.b.matmul(dy, b, false, !tb));
-      g.add(1, tb ? g.b.matmul(dy, a, true, ta) : g.b.matmul(a, dy, !ta, false));
+      auto add = [&](int i, Value* gradient) { g.add(i, g.b.sum_to(gradient, g.in(i)->type.dims)); };
+      add(0, ta ? g.b.matmul(b, dy, tb, true) : g.b.matmul(dy, b, false, !tb));
+      add(1, tb ? g.b.matmul(dy, a, true, ta) : g.b.matmul(a, dy, !ta, false));
     }),
     .lower = Nest([](NestArgs& n) {
       bool ta = n.node.integer("transpose_a"), tb = n.node.integer("transpose_b");
-      n.each("i", n.out_type().dim(0), [&](Expr i) {
-        n.each("j", n.out_type().dim(1), [&](Expr j) {
-          auto acc = n.reg("acc", lit(0));
-          n.loop("k", 0, n.in_type(0).dim(ta ? 0 : 1), [&](Expr k) {
-            Expr a = ta ? n.in(0, {k, i}) : n.in(0, {i, k});
-            Expr b = tb ? n.in(1, {j, k}) : n.in(1, {k, j});
-            n.set(acc, fma(a, b, load(acc)));
+      const Type &a = n.in_type(0), &b = n.in_type(1), &y = n.out_type();
+      n.each(batch_of(y), [&](const Index& batch) {
+        n.each("i", y.dim(-2), [&](Expr i) {
+          n.each("j", y.dim(-1), [&](Expr j) {
+            auto acc = n.reg("acc", lit(0));
+            n.loop("k", 0, a.dim(ta ? -2 : -1), [&](Expr k) {
+              Expr left = n.in(0, ta ? in_matrix(a, batch, k, i) : in_matrix(a, batch, i, k));
+              Expr right = n.in(1, tb ? in_matrix(b, batch, j, k) : in_matrix(b, batch, k, j));
+              n.set(acc, fma(left, right, load(acc)));
+            });
+            n.out(0, in_matrix(y, batch, i, j), load(acc));
           });
-          n.out(0, {i, j}, load(acc));
         });
       });
     }),
@@ -109,8 +136,6 @@ void loop_or_once(NestArgs& n, const std::string& name, int64_t extent, const lo
   if (extent == 1) return body(0);
   n.loop(name, 0, extent, body);
 }
-
-using Index = std::vector<Expr>;
 
 // The index of an element of [N,C,...] or [O,C,...].
 Index at(const Expr& first, const Expr& channel, const Index& position) {

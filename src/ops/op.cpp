@@ -51,22 +51,27 @@ int64_t need_axis(const InferArgs& a, int64_t axis, int rank) {
   return from_start(axis, rank);
 }
 
+Dims broadcast(const InferArgs& a, const Dims& left, const Dims& right, int i) {
+  Dims out = left;
+  if (right.size() > out.size()) out.insert(out.begin(), right.size() - out.size(), 1);
+  for (size_t axis = 1; axis <= right.size(); ++axis) {
+    int64_t& have = out[out.size() - axis];
+    int64_t d = right[right.size() - axis];
+    if (d == have || d == 1) continue;
+    if (have != 1)
+      throw a.fail("shapes do not broadcast: {} of input {} meets {} at axis -{}", to_string(right), i,
+                   to_string(left), axis);
+    have = d;
+  }
+  return out;
+}
+
 Types broadcast_all(const InferArgs& a) {
   Type out = a.in(0);
   for (int i = 1; i < a.count(); ++i) {
-    const Type& t = a.in(i);
-    if (t.dtype != out.dtype)
-      throw a.fail("inputs are of different element types, {} and {}", to_string(out), to_string(t));
-    if (t.rank() > out.rank()) out.dims.insert(out.dims.begin(), t.rank() - out.rank(), 1);
-    for (int axis = 1; axis <= t.rank(); ++axis) {
-      int64_t& have = out.dims[out.rank() - axis];
-      int64_t d = t.dims[t.rank() - axis];
-      if (d == have || d == 1) continue;
-      if (have != 1)
-        throw a.fail("shapes do not broadcast: {} of input {} meets {} at axis -{}", to_string(t.dims), i,
-                     to_string(out.dims), axis);
-      have = d;
-    }
+    if (a.in(i).dtype != out.dtype)
+      throw a.fail("inputs are of different element types, {} and {}", to_string(out), to_string(a.in(i)));
+    out.dims = broadcast(a, out.dims, a.in(i).dims, i);
   }
   return {out};
 }

@@ -51,6 +51,8 @@ const std::vector<int64_t>& need_ints(const InferArgs& a, const char* attr, size
 inline int64_t from_start(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 int64_t need_axis(const InferArgs& a, int64_t axis, int rank);
 
+// What a shape and one of input `i` broadcast to; throws a.fail where they do not fit.
+Dims broadcast(const InferArgs& a, const Dims& left, const Dims& right, int i);
 // As broadcast_all, of floats only.
 Types broadcast_floats(const InferArgs& a);
 // Whether `from` broadcasts to exactly `to`.

@@ -16,6 +16,7 @@
 namespace pock::test {
 
 using Attribute = std::variant<int64_t, float, std::string, std::vector<int64_t>>;
+using Attributes = std::vector<std::pair<std::string, Attribute>>;
 using Strings = std::vector<std::string>;
 
 struct Model {
@@ -60,7 +61,7 @@ struct Model {
     return *this;
   }
   Model& node(const std::string& op, const Strings& in, const Strings& out,
-              const std::vector<std::pair<std::string, Attribute>>& attributes = {}) {
+              const Attributes& attributes = {}) {
     onnx::NodeProto& n = *proto.mutable_graph()->add_node();
     n.set_op_type(op);
     for (const auto& name : in) n.add_input(name);

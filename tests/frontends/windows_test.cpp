@@ -4,43 +4,29 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 
-#include "gradients.h"
-#include "model.h"
+#include "forms.h"
 #include "pock/ops/op.h"
 #include "pock/passes/passes.h"
 
 namespace pock {
 namespace {
+using test::Attributes;
+using test::data_of;
+using test::each_index;
+using test::expect_gradients;
+using test::expect_has;
+using test::expect_near;
 using test::Model;
 using test::run;
 using Numbers = std::vector<double>;
 using Ints = std::vector<int64_t>;
-using Attributes = std::vector<std::pair<std::string, test::Attribute>>;
 
 Numbers ramp(int n) {
   Numbers x(n);
   for (int i = 0; i < n; ++i) x[i] = i;
   return x;
-}
-
-void expect_has(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text << "\nlacks: " << part;
-}
-
-void expect_gradients(const Model& m, int params) {
-  test::Gradients gradients = test::check_gradients(m.import());
-  EXPECT_EQ(gradients.problem, "");
-  EXPECT_EQ(gradients.checked, params);
-}
-
-Numbers data_of(const Graph& g, const std::string& name) {
-  const Value* v = g.find(name);
-  std::vector<float> data(v->type.elements());
-  std::memcpy(data.data(), v->data->data(), v->data->size());
-  return {data.begin(), data.end()};
 }
 
 Model conv(const test::Strings& in, const std::vector<std::pair<std::string, test::Attribute>>& attributes,
@@ -126,17 +112,6 @@ struct Axis {
   int64_t in, kernel, stride, dilation, pad, pad_end, out;
 };
 
-// All indices below these lengths, the last one fastest.
-void each_index(const Ints& dims, const std::function<void(const Ints&)>& f) {
-  Ints index(dims.size(), 0);
-  for (;;) {
-    f(index);
-    size_t axis = dims.size();
-    while (axis > 0 && ++index[axis - 1] == dims[axis - 1]) index[--axis] = 0;
-    if (axis == 0) return;
-  }
-}
-
 // x [N,C,...], w [O,C/groups,...], y [N,O,...]: f(element of x, of w, of y) for every product of the convolution.
 void each_product(const std::vector<Axis>& axes, int64_t images, int64_t channels, int64_t filters,
                   int64_t groups, const std::function<void(int64_t, int64_t, int64_t)>& f) {
@@ -165,11 +140,6 @@ Dims shape(int64_t first, int64_t second, const std::vector<Axis>& axes, int64_t
   Dims d{first, second};
   for (const Axis& a : axes) d.push_back(a.*length);
   return d;
-}
-
-void expect_near(const Numbers& got, const Numbers& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5) << i;
 }
 
 struct ConvForm {

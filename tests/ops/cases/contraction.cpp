@@ -6,15 +6,26 @@ namespace {
 
 std::vector<Numbers> matmul(const Node& n, const std::vector<Numbers>& in) {
   bool ta = n.integer("transpose_a"), tb = n.integer("transpose_b");
-  int64_t rows = n.out(0)->type.dim(0), columns = n.out(0)->type.dim(1), sum = n.in(0)->type.dim(ta ? 0 : 1);
+  const Type &a = n.in(0)->type, &b = n.in(1)->type, &y = n.out(0)->type;
+  int64_t rows = y.dim(-2), columns = y.dim(-1), sum = a.dim(ta ? -2 : -1);
+  // Which matrix of a tensor stands at an index of y's batch.
+  auto matrix = [&](const Type& t, const Dims& batch) {
+    int64_t at = 0, missing = y.rank() - t.rank();
+    for (int i = 0; i < t.rank() - 2; ++i) at = at * t.dim(i) + (t.dim(i) == 1 ? 0 : batch[missing + i]);
+    return at;
+  };
   Numbers out;
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j) {
-      double s = 0;
-      for (int64_t k = 0; k < sum; ++k)
-        s += in[0][ta ? k * rows + i : i * sum + k] * in[1][tb ? j * sum + k : k * columns + j];
-      out.push_back(s);
-    }
+  each_index(Dims(y.dims.begin(), y.dims.end() - 2), [&](const Dims& batch) {
+    const double *left = &in[0][matrix(a, batch) * rows * sum],
+                 *right = &in[1][matrix(b, batch) * sum * columns];
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j) {
+        double s = 0;
+        for (int64_t k = 0; k < sum; ++k)
+          s += left[ta ? k * rows + i : i * sum + k] * right[tb ? j * sum + k : k * columns + j];
+        out.push_back(s);
+      }
+  });
   return {out};
 }
 
@@ -69,6 +80,15 @@ OP_CASE(matmul, in({3, 33}), in({24, 33}), transposed(0, 1), like(matmul));
 OP_CASE(matmul, in({4, 7}), in({5, 4}), transposed(1, 1), like(matmul));
 OP_CASE(matmul, in({5, 5}), in({5, 5}), like(matmul));
 OP_CASE(matmul, in({1, 1}), in({1, 1}), like(matmul));
+OP_CASE(matmul, in({2, 1, 2}).is({1, 2, 3, 4}), in({2, 2, 1}).is({5, 6, 7, 8}), gives({17, 53}));
+OP_CASE(matmul, in({3, 7, 9}), in({3, 9, 15}), like(matmul));
+OP_CASE(matmul, in({2, 3, 5, 4}), in({2, 3, 6, 4}), transposed(0, 1), like(matmul));
+OP_CASE(matmul, in({3, 4, 17}), in({3, 4, 8}), transposed(1, 0), like(matmul));
+// One matrix for all, on either side; axes that broadcast both ways; missing axes.
+OP_CASE(matmul, in({3, 5, 4}), in({4, 7}), like(matmul));
+OP_CASE(matmul, in({5, 4}), in({3, 4, 7}), like(matmul));
+OP_CASE(matmul, in({2, 1, 3, 5}), in({3, 5, 6}), like(matmul));
+OP_CASE(matmul, in({2, 1, 5, 3}), in({1, 4, 6, 5}), transposed(1, 1), like(matmul));
 
 OP_CASE(conv, in({1, 1, 2, 2}).is({1, 2, 3, 4}), in({1, 1, 2, 2}).is({1, 10, 100, 1000}), gives({4321}));
 OP_CASE(conv, in({2, 3, 5, 6}), in({4, 3, 3, 3}), like(conv));
