@@ -1,6 +1,7 @@
 #include "call.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace pock::onnx_frontend {
 namespace {
@@ -144,6 +145,14 @@ std::vector<int64_t> Call::integers(int i) {
   return t.ints;
 }
 
+std::vector<float> Call::floats(int i) {
+  const Tensor& t = constant(i);
+  if (!t.is_float || t.dims.size() > 1) throw fail("input '{}' must be a list of floats", node_.input(i));
+  std::vector<float> list(t.floats->size() / sizeof(float));
+  if (!list.empty()) std::memcpy(list.data(), t.floats->data(), t.floats->size());
+  return list;
+}
+
 float Call::scalar(int i) {
   const Tensor& t = constant(i);
   if (checked_elements(t.dims, loc_) != 1) throw fail("input '{}' must have one element", node_.input(i));
@@ -200,6 +209,11 @@ std::string Call::string(const char* name, const char* standard) {
 std::vector<int64_t> Call::integers(const char* name, std::optional<std::vector<int64_t>> standard) {
   auto* a = typed(*this, name, onnx::AttributeProto::INTS, "a list of integers", !standard);
   return a ? std::vector<int64_t>(a->ints().begin(), a->ints().end()) : *standard;
+}
+
+std::vector<float> Call::numbers(const char* name) {
+  auto* a = typed(*this, name, onnx::AttributeProto::FLOATS, "a list of floats", true);
+  return {a->floats().begin(), a->floats().end()};
 }
 
 int64_t Call::axis(int64_t axis, int64_t rank) const {

@@ -80,6 +80,7 @@ class Call {
   const Tensor* known(int i);            // nullptr where the contents are not known at import
   const Tensor& constant(int i);         // an Error where they are not
   std::vector<int64_t> integers(int i);  // of a constant
+  std::vector<float> floats(int i);      // of a constant
   float scalar(int i);                   // of a constant with one element
   bool all_integers();                   // every input is a known integer tensor
   Value* statistic(int i);
@@ -90,6 +91,7 @@ class Call {
   float number(const char* name, std::optional<float> standard = {});
   std::string string(const char* name, const char* standard);
   std::vector<int64_t> integers(const char* name, std::optional<std::vector<int64_t>> standard = {});
+  std::vector<float> numbers(const char* name);
   bool flag(const char* name, bool standard) { return integer(name, standard) != 0; }
   const onnx::AttributeProto* attribute(const char* name);
   Tensor read(const onnx::TensorProto& t) { return read_tensor(scope_.file, t, loc_); }  // of an attribute

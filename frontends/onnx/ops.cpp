@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "fold.h"
+#include "resize.h"
 #include "windows.h"
 
 namespace pock::onnx_frontend {
@@ -508,6 +509,7 @@ const std::vector<OpRow>& table() {
       {"ReduceSum", {1, 11, 13}, reduce_from_13, "reduce_sum"},
       {"Relu", {6, 13, 14}, unary, "relu"},
       {"Reshape", {5, 13, 14, 19, 21, 23}, reshape},
+      {"Resize", {10, 11, 13, 18, 19}, resize},
       {"Selu", {6, 22}, selu},
       {"Shape", {1, 13, 15, 19, 21, 23}, shape},
       {"Sigmoid", {6, 13}, unary, "sigmoid"},
@@ -522,6 +524,7 @@ const std::vector<OpRow>& table() {
       {"Tanh", {6, 13}, unary, "tanh"},
       {"Transpose", {1, 13, 21, 23}, transpose},
       {"Unsqueeze", {1, 11, 13, 21, 23}, unsqueeze},
+      {"Upsample", {7, 9}, upsample},
   };
   return rows;
 }

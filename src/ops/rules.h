@@ -14,6 +14,7 @@ OpList reduce_ops();
 OpList norm_ops();
 OpList contraction_ops();
 OpList window_ops();
+OpList resize_ops();
 OpList movement_ops();
 OpList loss_ops();
 OpList update_ops();
@@ -27,6 +28,9 @@ inline AttrDef number_attr(const char* name, double standard) {
   return {AttrDef::number, name, Attr{standard}};
 }
 inline AttrDef string_attr(const char* name) { return {AttrDef::string, name}; }
+inline AttrDef string_attr(const char* name, std::string standard) {
+  return {AttrDef::string, name, Attr{std::move(standard)}};
+}
 inline AttrDef ints_attr(const char* name) { return {AttrDef::integers, name}; }
 inline AttrDef ints_attr(const char* name, std::vector<int64_t> standard) {
   return {AttrDef::integers, name, Attr{std::move(standard)}};
