@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "fold.h"
+#include "pock/ops/evaluate.h"
+#include "pock/ops/op.h"
+
 namespace pock::onnx_frontend {
 namespace {
 std::string describe(const Entry& e) {
-  if (e.value) return to_string(e.value->type);
+  if (e.value && !(e.known && !e.known->is_float)) return to_string(e.value->type);
   if (e.known) return type_name(e.known->type) + to_string(e.known->dims);
   if (e.stored)
     return type_name(e.stored->data_type()) +
@@ -15,19 +19,35 @@ std::string describe(const Entry& e) {
 }
 
 // Of the types that an input of the graph can have (see import.cpp).
-const char* onnx_word(DType t) {
+int onnx_type(DType t) {
   switch (t) {
     case DType::i64:
-      return "int64";
+      return onnx::TensorProto::INT64;
     case DType::i32:
-      return "int32";
+      return onnx::TensorProto::INT32;
     case DType::i8:
-      return "int8";
+      return onnx::TensorProto::INT8;
     case DType::u8:
-      return "uint8";
+      return onnx::TensorProto::UINT8;
     default:
-      return "float";
+      return onnx::TensorProto::FLOAT;
   }
+}
+
+// The contents of a constant of the graph.
+Tensor tensor_of(const Value& v) {
+  Tensor t;
+  t.dims = v.type.dims;
+  if (is_float(v.type.dtype)) {
+    t.floats = v.data;
+    return t;
+  }
+  t.type = onnx::TensorProto::INT64;
+  t.is_float = false;
+  POCK_CHECK(v.type.dtype == DType::i64, "a constant of {}", to_string(v.type));
+  t.ints.resize(v.type.elements());
+  if (!t.ints.empty()) std::memcpy(t.ints.data(), v.data->data(), v.data->size());
+  return t;
 }
 }  // namespace
 
@@ -58,7 +78,10 @@ const Tensor* Scope::contents(Entry& e) {
 Value* Scope::value(Entry& e) {
   if (e.value) return e.value;
   const Tensor* t = contents(e);
-  POCK_CHECK(t && t->is_float, "'{}' has no float contents", e.name);
+  POCK_CHECK(t, "'{}' has no contents", e.name);
+  if (!t->is_float)
+    return e.value = graph.add_constant({DType::i64, t->dims},
+                                        make_data(t->ints.data(), t->ints.size() * sizeof(int64_t)));
   if (std::count(t->dims.begin(), t->dims.end(), 0)) {
     e.failed = true;
     throw Error(e.loc, "has shape {}: an axis has length 0", to_string(t->dims));
@@ -110,19 +133,16 @@ Entry& Call::entry(int i) {
   return *e;
 }
 
-Value* Call::any(int i) {
-  Entry& e = entry(i);
-  if (const Tensor* t = e.value ? nullptr : scope_.contents(e); t && !t->is_float)
-    throw fail("input '{}' is {}; pock computes on float tensors, and integers are constants of shapes only",
-               e.name, describe(e));
-  return scope_.value(e);
-}
+Value* Call::any(int i) { return scope_.value(entry(i)); }
 
 Value* Call::in(int i) {
   Value* v = any(i);
+  if (v->type.dtype != DType::f32 && v->kind == ValueKind::constant)
+    throw fail("input '{}' is {}; pock computes on float tensors, and integers are constants of shapes only",
+               node_.input(i), describe(entry(i)));
   if (v->type.dtype != DType::f32)
-    throw fail("input '{}' is {}; pock computes {} on floats", node_.input(i), onnx_word(v->type.dtype),
-               loc_.op);
+    throw fail("input '{}' is {}; pock computes {} on floats", node_.input(i),
+               type_name(onnx_type(v->type.dtype)), loc_.op);
   return v;
 }
 
@@ -163,6 +183,11 @@ bool Call::all_integers() {
   for (int i = 0; i < inputs(); ++i)
     if (const Tensor* t = has(i) ? known(i) : nullptr; !t || t->is_float) return false;
   return inputs() > 0;
+}
+
+int Call::element_type(int i) {
+  const Tensor* t = known(i);
+  return t ? t->type : onnx_type(any(i)->type.dtype);
 }
 
 Value* Call::statistic(int i) { return scope_.statistic(entry(i), node_, i, loc_); }
@@ -229,10 +254,23 @@ std::vector<int64_t> Call::axes(std::vector<int64_t> axes, int64_t rank) const {
   return axes;
 }
 
+Value* Call::value(std::string_view op, std::vector<Value*> in, Attrs attrs) {
+  Node* n = make(op, std::move(in), std::move(attrs));
+  bool known = std::all_of(n->inputs().begin(), n->inputs().end(),
+                           [](const Value* v) { return v->kind == ValueKind::constant; });
+  if (!known || n->out()->type.elements() > kMostFolded) return n->out();
+  std::vector<Data> data;
+  for (const Value* v : n->inputs()) data.push_back(v->data);
+  Value* result =
+      scope_.graph.add_constant(n->out()->type, n->op->is_view() ? data[0] : evaluate_node(*n, data)[0]);
+  scope_.graph.erase(n);
+  return result;
+}
+
 Node* Call::make(std::string_view op, std::vector<Value*> in, Attrs attrs) {
   Node* n = b_.make(op, std::move(in), std::move(attrs));
   for (Value* v : n->results())
-    if (checked_elements(v->type.dims, loc_) == 0)
+    if (checked_elements(v->type.dims, loc_) == 0 && is_float(v->type.dtype))
       throw fail("the result would be {}: an axis of length 0", to_string(v->type));
   return n;
 }
@@ -247,10 +285,24 @@ Value* Call::transpose(Value* v, std::vector<int64_t> permutation) {
 
 Value* Call::number_value(float x) { return b_.constant(x); }
 
+Value* Call::index_value(const std::vector<int64_t>& index) {
+  return scope_.graph.add_constant({DType::i64, {std::ssize(index)}},
+                                   make_data(index.data(), index.size() * sizeof(int64_t)));
+}
+
 Entry& Call::result(int i) { return scope_.define(node_.output(i), loc_); }
 
-void Call::out(int i, Value* v) {
-  if (wants(i)) result(i).value = v;
+void Call::out(int i, Value* v, int like) {
+  if (!wants(i)) return;
+  if (v->kind != ValueKind::constant) {
+    result(i).value = v;
+    return;
+  }
+  Tensor t = tensor_of(*v);
+  const Tensor* model = !t.is_float && like < inputs() && has(like) ? known(like) : nullptr;
+  if (model && !model->is_float) t.type = model->type;
+  out(i, std::move(t));
+  result(i).value = v;
 }
 
 void Call::out(int i, Tensor t, bool computed) {

@@ -49,7 +49,7 @@ class Scope {
   Entry& define(const std::string& name, Loc);
   // Contents of a constant; nullptr for what only a running step knows.
   const Tensor* contents(Entry&);
-  // A weight becomes a parameter, another constant a const.
+  // A weight becomes a parameter, another constant a const: integers of every width one of i64.
   Value* value(Entry&);
   // A batch norm's own running statistic, starting from the contents.
   Value* statistic(Entry&, const onnx::NodeProto&, int input, const Loc&);
@@ -75,7 +75,7 @@ class Call {
   int inputs() const { return node_.input_size(); }
   bool has(int i) const { return i < inputs() && !node_.input(i).empty(); }
   Value* in(int i);   // f32
-  Value* any(int i);  // of any element type
+  Value* any(int i);  // of any element type; constant integers are i64
   const Dims& shape(int i);
   const Tensor* known(int i);            // nullptr where the contents are not known at import
   const Tensor& constant(int i);         // an Error where they are not
@@ -83,6 +83,7 @@ class Call {
   std::vector<float> floats(int i);      // of a constant
   float scalar(int i);                   // of a constant with one element
   bool all_integers();                   // every input is a known integer tensor
+  int element_type(int i);               // ONNX's; of what a step computes, that of pock
   Value* statistic(int i);
 
   // Attributes. Those without a default must be there.
@@ -100,18 +101,18 @@ class Call {
   int64_t axis(int64_t axis, int64_t rank) const;
   std::vector<int64_t> axes(std::vector<int64_t>, int64_t rank) const;
 
-  // Building. Sizes of results are checked.
-  Value* value(std::string_view op, std::vector<Value*> in, Attrs attrs = {}) {
-    return make(op, in, attrs)->out(0);
-  }
+  // Building. Sizes of results are checked. `value` of constants alone is computed at once, and a constant.
+  Value* value(std::string_view op, std::vector<Value*> in, Attrs attrs = {});
   Node* make(std::string_view op, std::vector<Value*> in, Attrs attrs = {});
   Value* reshape(Value*, Dims);
   Value* transpose(Value*, std::vector<int64_t> permutation);
   Value* number_value(float);
+  Value* index_value(const std::vector<int64_t>&);  // i64, rank 1
 
   // Results.
+  int outputs() const { return node_.output_size(); }
   bool wants(int i) const { return i < node_.output_size() && !node_.output(i).empty(); }
-  void out(int i, Value*);
+  void out(int i, Value*, int like = 0);  // constant integers count as of the ONNX type of input `like`
   void out(int i, Tensor, bool computed = true);  // contents known at import
   void out(int i, const onnx::TensorProto&);      // a Constant's tensor
   void out_same(int i, int input);                // the input itself, its contents still known

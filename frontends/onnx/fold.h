@@ -1,22 +1,25 @@
-// Integer arithmetic at import: the chains of Shape, Gather, Concat, ... that exporters write to compute a
-// shape.
+// Arithmetic on constant integers and booleans at import: the chains of Shape, Gather, Mul, Concat, ... that exporters
+// write to compute a shape. Whatever only moves elements (Gather, Concat, Slice, ...) needs nothing of this: an
+// operator of constants is computed when it is made (Call::value).
 #pragma once
 
 #include "call.h"
 
 namespace pock::onnx_frontend {
 
-// Shapes are small: no chain makes more integers.
+// Shapes are small: no constant that is computed at import has more elements.
 constexpr int64_t kMostFolded = 1 << 20;
 
 Tensor integers(std::vector<int64_t>);  // int64, rank 1
 
-// All inputs are known integer tensors; each sets output 0. `op`: add, sub, mul, div (towards zero).
-void fold_arithmetic(Call&, std::string_view op);
-void fold_concat(Call&);
-void fold_gather(Call&);  // from a list, with any constant index
-void fold_slice(Call&, int64_t axis, int64_t start, int64_t end, int64_t step);
-void fold_transpose(Call&, const std::vector<int64_t>& permutation);
-void fold_cast(Call&, int onnx_type);
+// A number as an element of this ONNX type holds it: as many bits as it has, or true and false.
+int64_t wrapped(int64_t, int onnx_type);
+
+// All inputs are constants; they are broadcast and joined from left to right, and output 0 is set. `op` is a name in
+// the table of fold.cpp: add, maximum, less, and, ...
+void fold_pointwise(Call&, std::string_view op);
+void fold_reduction(Call&, std::string_view op, const std::vector<int64_t>& axes, bool keep);  // of input 0
+void fold_where(Call&);                // as ONNX's Where
+void fold_cast(Call&, int onnx_type);  // of integers
 
 }  // namespace pock::onnx_frontend

@@ -37,6 +37,7 @@ class Importer {
           ": operators of com.microsoft come from graph optimisation: export the model again without it");
     define_outputs();
     report_.throw_if_any();
+    graph_->erase_unused_values();
     order_params();
     scope_.say_all();
     return std::move(graph_);
@@ -55,12 +56,13 @@ class Importer {
     for (const auto& import : file_.model.opset_import())
       if (is_standard(import.domain()) && !opset) opset = import.version();
     if (!opset) throw error("{}: does not say which opset of ONNX it uses", file_.name);
+    if (options_.assume_opset) return *options_.assume_opset;
     if (*opset > kNewestOpset)
-      throw error("{}: uses opset {}; pock knows the opsets {} to {}", file_.name, *opset, kOldestOpset,
-                  kNewestOpset);
-    if (*opset < kOldestOpset)
-      throw error("{}: uses opset {}, which is too old; pock knows the opsets {} to {}", file_.name, *opset,
-                  kOldestOpset, kNewestOpset);
+      throw error(
+          "{}: uses opset {}, and the newest that pock knows is {}; if its operators have not changed since "
+          "then, "
+          "--assume-opset {} reads it",
+          file_.name, *opset, kNewestOpset, kNewestOpset);
     return *opset;
   }
 
@@ -302,7 +304,7 @@ class Importer {
         if (!e) throw Error(loc, "nothing in the file makes it");
         if (!names.insert(info.name()).second) throw Error(loc, "there are two outputs of this name");
         if (e->failed) return;
-        if (const Tensor* t = e->value ? nullptr : scope_.contents(*e); t && !t->is_float)
+        if (const Tensor* t = scope_.contents(*e); t && !t->is_float)
           throw Error(loc, "is a constant of integers");
         Value* v = scope_.value(*e);
         check_declared(info, v, loc);

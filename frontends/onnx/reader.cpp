@@ -29,7 +29,7 @@ constexpr ElementType kElementTypes[] = {{TensorProto::FLOAT, "float", 4},
                                          {TensorProto::FLOAT16, "float16", 2},
                                          {TensorProto::DOUBLE, "double", 8},
                                          {TensorProto::UINT32, "uint32", 4},
-                                         {TensorProto::UINT64, "uint64", 0},
+                                         {TensorProto::UINT64, "uint64", 8},
                                          {TensorProto::COMPLEX64, "complex64", 0},
                                          {TensorProto::COMPLEX128, "complex128", 0},
                                          {TensorProto::BFLOAT16, "bfloat16", 2}};
@@ -190,6 +190,7 @@ int64_t raw_int(int type, const std::string& raw, int64_t i) {
     case TensorProto::UINT32:
       return load<uint32_t>(raw, i);
     case TensorProto::INT64:
+    case TensorProto::UINT64:
       return load<int64_t>(raw, i);
     default:
       return load<uint8_t>(raw, i) != 0;
@@ -207,6 +208,7 @@ int64_t listed(const TensorProto& t) {
     case TensorProto::INT64:
       return t.int64_data_size();
     case TensorProto::UINT32:
+    case TensorProto::UINT64:
       return t.uint64_data_size();
     default:
       return t.int32_data_size();
@@ -219,6 +221,8 @@ int64_t listed_int(const TensorProto& t, int i) {
       return t.int64_data(i);
     case TensorProto::UINT32:
       return static_cast<uint32_t>(t.uint64_data(i));
+    case TensorProto::UINT64:
+      return static_cast<int64_t>(t.uint64_data(i));
     case TensorProto::BOOL:
       return t.int32_data(i) != 0;
     default:
@@ -308,9 +312,11 @@ ModelFile read_model(const std::string& path) {
   return file;
 }
 
-float Tensor::scalar() const {
-  return is_float ? load<float>({reinterpret_cast<const char*>(floats->data()), sizeof(float)}, 0)
-                  : static_cast<float>(ints[0]);
+float Tensor::element(int64_t i) const {
+  if (!is_float) return static_cast<float>(ints[i]);
+  float x;
+  std::memcpy(&x, floats->data() + i * static_cast<int64_t>(sizeof(float)), sizeof(float));
+  return x;
 }
 
 Tensor read_tensor(const ModelFile& file, const TensorProto& t, const Loc& loc) {
@@ -341,6 +347,9 @@ Tensor read_tensor(const ModelFile& file, const TensorProto& t, const Loc& loc) 
     result.ints.resize(n);
     for (int64_t i = 0; i < n; ++i)
       result.ints[i] = raw ? raw_int(t.data_type(), t.raw_data(), i) : listed_int(t, static_cast<int>(i));
+    if (t.data_type() == TensorProto::UINT64)
+      for (int64_t i : result.ints)
+        if (i < 0) throw Error(loc, "is {} with an element of 2^63 or more, which pock does not read", shown);
   }
   return result;
 }

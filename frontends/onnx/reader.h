@@ -49,7 +49,8 @@ struct Tensor {
   Data floats;                // is_float; denormals are zero
   std::vector<int64_t> ints;  // else
 
-  float scalar() const;  // element 0, of a tensor that has one
+  float element(int64_t i) const;
+  float scalar() const { return element(0); }  // of a tensor that has one
 };
 Tensor read_tensor(const ModelFile&, const onnx::TensorProto&, const Loc&);
 

@@ -59,7 +59,8 @@ void copy_elements(Memory& m, const Value* from, const Value* to) {
   int64_t bytes = held_bytes(from->type, m.precision);
   POCK_CHECK(bytes == held_bytes(to->type, m.precision), "{} copied to {}", to_string(from->type),
              to_string(to->type));
-  if (bytes) std::memcpy(m.at(to), m.at(from), bytes);
+  void* into = m.at(to);
+  if (bytes) std::memcpy(into, m.at(from), bytes);
 }
 
 void run(const Node& n, Memory& m);
@@ -80,8 +81,8 @@ void run_expanded(const Node& n, const Expand& expand, Memory& m) {
   Memory inner(m.precision);
   auto copy_across = [&](Memory& from_memory, const Value* from, Memory& to_memory, const Value* to) {
     POCK_CHECK(from->type == to->type, "{} meets {}", to_string(from->type), to_string(to->type));
-    if (int64_t bytes = held_bytes(from->type, m.precision))
-      std::memcpy(to_memory.at(to), from_memory.at(from), bytes);
+    void* into = to_memory.at(to);
+    if (int64_t bytes = held_bytes(from->type, m.precision)) std::memcpy(into, from_memory.at(from), bytes);
   };
   for (const Value* c : g.constants()) inner.set(c, c->data);
   for (size_t i = 0; i < inputs.size(); ++i) copy_across(m, n.in(i), inner, inputs[i]);
@@ -120,8 +121,8 @@ void Memory::set(const Value* v, const Data& data) {
              to_string(v->type));
   if (is_float(v->type.dtype))
     set(v, to_doubles(data->data(), v->type.dtype, v->type.elements()));
-  else if (!data->empty())
-    std::memcpy(at(v), data->data(), data->size());
+  else if (void* to = at(v); !data->empty())
+    std::memcpy(to, data->data(), data->size());
 }
 
 std::vector<double> Memory::read(const Value* v) const {
@@ -143,8 +144,8 @@ Memory initial_memory(const Graph& g, Precision precision) {
     if (v->kind == ValueKind::input || v->kind == ValueKind::scalar) continue;
     if (v->data)
       m.set(v, v->data);
-    else if (int64_t bytes = held_bytes(v->type, precision))
-      std::memset(m.at(v), 0, bytes);
+    else if (void* at = m.at(v); int64_t bytes = held_bytes(v->type, precision))
+      std::memset(at, 0, bytes);
   }
   return m;
 }

@@ -17,6 +17,7 @@ struct ImportOptions {
   // The first axis of every input, where it is symbolic. Where every input has the same fixed first axis, the
   // model is read with this one in its place.
   std::optional<int64_t> batch;
+  std::optional<int64_t> assume_opset;  // instead of the opset that the file says it uses
   std::map<std::string, int64_t> dims;  // other symbolic axes, by name; one without a name is "INPUT:AXIS"
 };
 

@@ -1,0 +1,37 @@
+// Conversions of the operators that make, move and count elements, and of casts.
+#pragma once
+
+#include "call.h"
+
+namespace pock::onnx_frontend {
+
+// `axes` is an attribute before the version where it became input 1.
+std::vector<int64_t> read_axes(Call&, int input_since);
+
+void flatten(Call&, const char*);
+void reshape(Call&, const char*);
+void squeeze(Call&, const char*);
+void unsqueeze(Call&, const char*);
+void transpose(Call&, const char*);
+void expand(Call&, const char*);
+void tile(Call&, const char*);
+
+void concat(Call&, const char*);
+void split(Call&, const char*);
+void slice(Call&, const char*);
+void pad(Call&, const char*);
+void gather(Call&, const char*);
+void gather_elements(Call&, const char*);
+void gather_nd(Call&, const char*);
+
+void constant(Call&, const char*);
+void constant_of_shape(Call&, const char*);
+void range(Call&, const char*);
+void shape(Call&, const char*);
+void size(Call&, const char*);
+
+void identity(Call&, const char*);
+void cast(Call&, const char*);
+void cast_like(Call&, const char*);
+
+}  // namespace pock::onnx_frontend
