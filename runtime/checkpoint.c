@@ -15,32 +15,23 @@ const char* pock_safetensors_dtype(uint8_t dtype) {
 }
 
 static void put_header(struct pock_text* out, const struct pock_program* program,
-                       const struct pock_progress* p, uint32_t crc) {
-  char digits[4][24];
-  const uint64_t numbers[4] = {p->step, p->epoch, p->position, p->seed};
-  for (int i = 0; i < 4; ++i) {
-    struct pock_text number = {digits[i], 0, sizeof digits[i] - 1};
-    pock_format(&number, "%llu", (unsigned long long)numbers[i]);
-    digits[i][number.length] = 0;
-  }
-  const char* facts[POCK_FACTS] = {pock_checkpoint_format,
-                                   program->model_hash,
-                                   program->scheme,
-                                   program->optimizer,
-                                   digits[0],
-                                   digits[1],
-                                   digits[2],
-                                   digits[3]};
-  uint32_t sums[POCK_FACTS];
-  pock_format(out, "{\"__metadata__\":{\"model\":");
+                       const struct pock_progress* p, uint32_t data_crc) {
+  const char* texts[] = {pock_checkpoint_format, program->model_hash, program->scheme, program->optimizer};
+  const uint64_t numbers[] = {program->batch, p->step,    p->epoch,      p->position,
+                              p->seed,        p->samples, p->best_epoch, p->best_step};
+  pock_format(out, "%s00000000\",\"crc32\":\"%08x\",\"model\":", pock_checkpoint_start, data_crc);
   pock_put_json(out, program->model);
   for (int i = 0; i < POCK_FACTS; ++i) {
-    sums[i] = pock_crc32(0, (const uint8_t*)facts[i], pock_length(facts[i]));
+    if (i >= POCK_BEST_EPOCH && !pock_finite(p->best_loss)) break;
     pock_format(out, ",\"%s\":", pock_fact_names[i]);
-    pock_put_json(out, facts[i]);
+    if (i < POCK_BATCH)
+      pock_put_json(out, texts[i]);
+    else if (i < POCK_BEST_LOSS)
+      pock_format(out, "\"%llu\"", (unsigned long long)numbers[i - POCK_BATCH]);
+    else
+      pock_put(out, '"'), pock_put_float(out, p->best_loss), pock_put(out, '"');
   }
-  pock_format(out, ",\"header_crc32\":\"%08x\",\"crc32\":\"%08x\"}",
-              pock_crc32(0, (const uint8_t*)sums, sizeof sums), crc);
+  pock_put(out, '}');
   uint64_t at = 0;
   for (uint32_t i = 0; i < program->tensor_count; ++i) {
     const struct pock_tensor* t = &program->tensors[i];
@@ -77,6 +68,8 @@ static int64_t write_file(int fd, const struct pock_program* program, const stru
   memcpy((char*)block.bytes, &length, 8);
   header = (struct pock_text){(char*)block.bytes + 8, 0, header.length};
   put_header(&header, program, progress, crc);
+  struct pock_text checksum = {(char*)block.bytes + POCK_CRC_AT, 0, 8};
+  pock_format(&checksum, "%08x", pock_header_crc(block.bytes, block.length));
   int64_t error = pock_write(fd, block.bytes, block.length);
   pock_unmap_file(&block);
   for (uint32_t i = 0; i < program->tensor_count && !error; ++i) {
@@ -142,16 +135,12 @@ bool pock_save_checkpoint(const struct pock_program* program, const struct pock_
   return !error;
 }
 
-// How put_header begins, after the length.
-static const char first_words[] = "{\"__metadata__\":{\"model\":";
-
 // Only a checkpoint may be replaced: not a folder, a device, or somebody's data. 0, or the reason not to.
 static int64_t may_replace(const char* path, bool* foreign) {
   struct pock_file file;
   int64_t error = pock_map_file(path, &file);
   if (error) return error == -2 ? 0 : error;
-  size_t n = sizeof first_words - 1;
-  *foreign = file.length && (file.length < 8 + n || memcmp(file.bytes + 8, first_words, n) != 0);
+  *foreign = file.length && !pock_starts_checkpoint(file.bytes, file.length);
   pock_unmap_file(&file);
   return 0;
 }

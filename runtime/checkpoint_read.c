@@ -119,10 +119,11 @@ uint64_t pock_checkpoint_scratch(const struct pock_program* program) {
 // What the header said, beside the tensors' places.
 struct header {
   bool same[POCK_FACTS];  // as in this program; for numbers: well-formed
-  uint32_t sums[POCK_FACTS];
+  char texts[POCK_BATCH][80];
   uint64_t numbers[POCK_FACTS];
-  char other_hash[24], crc[12], header_crc[12];
-  struct pock_text wrong;  // the first tensor that is not ours
+  float best_loss;
+  char crc[12], own_crc[12];
+  char wrong[256];  // about the first tensor that is not ours
 };
 
 static void keep(char* out, size_t room, const struct pock_text* value) {
@@ -134,7 +135,7 @@ static void keep(char* out, size_t room, const struct pock_text* value) {
 
 static bool take_metadata(struct json* j, const struct pock_program* program, struct pock_text* text,
                           struct header* h) {
-  const char* wanted[POCK_FACTS] = {pock_checkpoint_format, program->model_hash, program->scheme,
+  const char* wanted[POCK_BATCH] = {pock_checkpoint_format, program->model_hash, program->scheme,
                                     program->optimizer};
   if (!take(j, '{')) return false;
   if (take(j, '}')) return true;
@@ -145,12 +146,20 @@ static bool take_metadata(struct json* j, const struct pock_program* program, st
     if (!take_string(j, text)) return false;
     const char* value = text->data;
     if (pock_equal(key, "crc32")) keep(h->crc, sizeof h->crc, text);
-    if (pock_equal(key, "header_crc32")) keep(h->header_crc, sizeof h->header_crc, text);
-    if (pock_equal(key, "model_hash")) keep(h->other_hash, sizeof h->other_hash, text);
+    if (pock_equal(key, "header_crc32")) keep(h->own_crc, sizeof h->own_crc, text);
     for (int i = 0; i < POCK_FACTS; ++i) {
       if (!pock_equal(key, pock_fact_names[i])) continue;
-      h->sums[i] = pock_crc32(0, (const uint8_t*)value, pock_text_size(text));
-      h->same[i] = wanted[i] ? pock_equal(value, wanted[i]) : pock_parse_whole(value, &h->numbers[i]);
+      if (i < POCK_BATCH) {
+        keep(h->texts[i], sizeof h->texts[i], text);
+        h->same[i] = pock_equal(value, wanted[i]);
+      } else if (i < POCK_BEST_LOSS) {
+        h->same[i] = pock_parse_whole(value, &h->numbers[i]);
+      } else {
+        double loss;
+        const char* end = pock_parse_number(value, &loss);
+        h->same[i] = end && !*end;
+        h->best_loss = (float)loss;
+      }
     }
   } while (take(j, ','));
   return take(j, '}');
@@ -177,6 +186,12 @@ static uint32_t find_tensor(const struct pock_program* program, const struct poc
   return program->tensor_count;
 }
 
+static void say_wrong(struct header* h, const char* name, const char* what) {
+  if (h->wrong[0]) return;
+  struct pock_text out = {h->wrong, 0, sizeof h->wrong - 1};
+  pock_format(&out, "tensor '%s' %s", name, what);
+}
+
 // One tensor's entry, its name already in `text`. False when it is not well-formed.
 static bool take_tensor(struct json* j, const struct pock_program* program, struct pock_text* text,
                         struct pock_checkpoint* out, struct header* h) {
@@ -184,9 +199,8 @@ static bool take_tensor(struct json* j, const struct pock_program* program, stru
   const struct pock_tensor* t = index < program->tensor_count ? &program->tensors[index] : NULL;
   bool fits = t && out->offsets[index] == UINT64_MAX, has[3] = {false, false, false};
   bool skipped = !t && out->weights_only && pock_starts(text->data, "optimizer/");
-  if (!fits && !skipped && !h->wrong.length)
-    pock_format(&h->wrong, "tensor '%.*s' %s", (int)pock_text_size(text), text->data,
-                t ? "is there twice" : "is not one that this program trains");
+  if (!fits && !skipped)
+    say_wrong(h, text->data, t ? "is there twice" : "is not one that this program changes");
   uint64_t begin = 0, end = 0;
   if (!take(j, '{')) return false;
   do {
@@ -219,8 +233,7 @@ static bool take_tensor(struct json* j, const struct pock_program* program, stru
   } while (take(j, ','));
   if (!take(j, '}') || !has[0] || !has[1] || !has[2] || end < begin) return false;
   if (!fits) {
-    if (t && !h->wrong.length)
-      pock_format(&h->wrong, "tensor '%s' has another element type or shape", t->name);
+    if (t) say_wrong(h, t->name, "has another element type or shape");
     return true;
   }
   if (end - begin != t->bytes) return false;
@@ -255,6 +268,68 @@ static bool crc_is(uint32_t crc, const char* text) {
   return pock_equal(digits, text);
 }
 
+static enum pock_verdict refuse_other(struct pock_text* why, const char* what, const char* there,
+                                      const char* here) {
+  size_t most = pock_length(here) < 80 ? pock_length(here) : 80;
+  pock_format(
+      why,
+      "was made with %s %s, this program has %.*s; go on with a program that has the same, or start anew "
+      "from its weights with --weights",
+      what, there, (int)most, here);
+  return POCK_FOREIGN;
+}
+
+// Whether it belongs to this program. The header is undamaged.
+static enum pock_verdict compare(const struct pock_program* program, const struct pock_checkpoint* out,
+                                 const struct header* h, struct pock_text* why) {
+  if (!h->same[POCK_FORMAT])
+    return refuse(POCK_FOREIGN, why, "is a checkpoint of a format that this program does not know");
+  if (!h->same[POCK_MODEL_HASH]) {
+    pock_format(why, "belongs to another model (hash %s, this program's is %s)", h->texts[POCK_MODEL_HASH],
+                program->model_hash);
+    return POCK_FOREIGN;
+  }
+  if (!out->weights_only) {
+    char here[24] = {0}, there[24] = {0};
+    struct pock_text number = {here, 0, sizeof here - 1};
+    pock_format(&number, "%d", (int)program->batch);
+    number = (struct pock_text){there, 0, sizeof there - 1};
+    pock_format(&number, "%llu", (unsigned long long)h->numbers[POCK_BATCH]);
+    if (!h->same[POCK_OPTIMIZER_NAME])
+      return refuse_other(why, "optimizer", h->texts[POCK_OPTIMIZER_NAME], program->optimizer);
+    if (!h->same[POCK_SCHEME])
+      return refuse_other(why, "training of", h->texts[POCK_SCHEME], program->scheme);
+    if (h->numbers[POCK_BATCH] != program->batch) return refuse_other(why, "a batch of", there, here);
+  }
+  if (h->numbers[POCK_POSITION] > h->numbers[POCK_SAMPLES] || h->numbers[POCK_SAMPLES] > INT64_MAX)
+    return refuse(POCK_DAMAGED, why, "damaged: it claims to have used more samples than there were");
+  if (!h->wrong[0]) return POCK_GOOD;
+  pock_format(why, "does not fit: %s", h->wrong);
+  return POCK_FOREIGN;
+}
+
+// Where each tensor is, and that all of them are there.
+static enum pock_verdict place_tensors(const struct pock_program* program, struct pock_checkpoint* out,
+                                       const struct header* h, uint64_t room, struct pock_text* why) {
+  uint64_t used = 0;
+  for (uint32_t i = 0; i < program->tensor_count; ++i) {
+    const struct pock_tensor* t = &program->tensors[i];
+    if (!is_wanted(out, t)) continue;
+    if (out->offsets[i] == UINT64_MAX) {
+      if (out->weights_only && !h->same[POCK_SCHEME]) continue;  // frozen there: as in the model file
+      pock_format(why, "does not fit: tensor '%s%s%s' is missing", t->slot ? t->slot : "",
+                  t->slot ? " of " : "", t->name);
+      return POCK_FOREIGN;
+    }
+    if (out->offsets[i] > room || t->bytes > room - out->offsets[i])
+      return refuse(POCK_DAMAGED, why, "truncated: the header names bytes past the end");
+    used += t->bytes;
+  }
+  if (used != room && !out->weights_only)
+    return refuse(POCK_DAMAGED, why, "damaged: bytes that belong to no tensor");
+  return POCK_GOOD;
+}
+
 enum pock_verdict pock_check_checkpoint(const struct pock_program* program, const uint8_t* bytes,
                                         uint64_t length, struct pock_checkpoint* out, struct pock_text* why) {
   for (uint32_t i = 0; i < program->tensor_count; ++i) out->offsets[i] = UINT64_MAX;
@@ -263,57 +338,29 @@ enum pock_verdict pock_check_checkpoint(const struct pock_program* program, cons
   if (length >= 8) __builtin_memcpy(&size, bytes, 8);
   if (length < 8 || size > length - 8)
     return refuse(POCK_DAMAGED, why, "truncated inside the header, or not a safetensors file");
-  char wrong[256];
-  struct header h = {.wrong = {wrong, 0, sizeof wrong}};
+  struct header h = {.wrong = ""};
   struct json j = {bytes + 8, bytes + 8 + size};
   if (!take_header(&j, program, out, &h)) return refuse(POCK_DAMAGED, why, "damaged header");
-  if (!h.header_crc[0] && !h.crc[0])
-    return refuse(POCK_FOREIGN, why, "is not a checkpoint of a pock trainer");
-  if (!crc_is(pock_crc32(0, (const uint8_t*)h.sums, sizeof h.sums), h.header_crc))
-    return refuse(POCK_DAMAGED, why, "damaged: its metadata does not match its checksum");
-  if (!h.same[POCK_FORMAT])
-    return refuse(POCK_FOREIGN, why, "is a checkpoint of a format that this program does not know");
-  if (!h.same[POCK_MODEL_HASH]) {
-    pock_format(why, "belongs to another model (hash %s, this program's is %s)", h.other_hash,
-                program->model_hash);
-    return POCK_FOREIGN;
+  if (!h.own_crc[0] && !h.crc[0]) return refuse(POCK_FOREIGN, why, "is not a checkpoint of a pock trainer");
+  if (!pock_starts_checkpoint(bytes, size + 8) || !crc_is(pock_header_crc(bytes, size + 8), h.own_crc))
+    return refuse(POCK_DAMAGED, why, "damaged: the header does not match its checksum");
+  enum pock_verdict verdict = compare(program, out, &h, why);
+  if (verdict == POCK_GOOD) {
+    out->data = bytes + 8 + size;
+    verdict = place_tensors(program, out, &h, length - 8 - size, why);
   }
-  if (!out->weights_only && !h.same[POCK_OPTIMIZER_NAME])
-    return refuse(POCK_FOREIGN, why, "was trained with another optimizer");
-  if (!out->weights_only && !h.same[POCK_SCHEME])
-    return refuse(POCK_FOREIGN, why, "was trained with another choice of what is trained");
-  // Same model, optimizer and scheme have the same tensors: anything else is damage.
-  if (h.wrong.length) {
-    pock_format(
-        why,
-        h.same[POCK_SCHEME] ? "damaged: %.*s" : "was trained with another choice of what is trained: %.*s",
-        (int)pock_text_size(&h.wrong), wrong);
-    return h.same[POCK_SCHEME] ? POCK_DAMAGED : POCK_FOREIGN;
-  }
-  for (int i = POCK_STEP; i < POCK_FACTS; ++i)
-    if (!h.same[i]) return refuse(POCK_DAMAGED, why, "damaged: a number in its metadata is none");
-  out->progress = (struct pock_progress){h.numbers[POCK_STEP], h.numbers[POCK_EPOCH],
-                                         h.numbers[POCK_POSITION], h.numbers[POCK_SEED]};
-
-  out->data = bytes + 8 + size;
-  uint64_t room = length - 8 - size, used = 0;
-  for (uint32_t i = 0; i < program->tensor_count; ++i) {
-    const struct pock_tensor* t = &program->tensors[i];
-    if (!is_wanted(out, t)) continue;
-    if (out->offsets[i] == UINT64_MAX) {
-      if (!h.same[POCK_SCHEME]) continue;  // it was frozen there, as the model file has it
-      pock_format(why, "damaged: tensor '%s' is missing", t->name);
-      return POCK_DAMAGED;
-    }
-    if (out->offsets[i] > room || t->bytes > room - out->offsets[i])
-      return refuse(POCK_DAMAGED, why, "truncated: the header names bytes past the end");
-    used += t->bytes;
-  }
-  if (used != room && !out->weights_only)
-    return refuse(POCK_DAMAGED, why, "damaged: bytes that belong to no tensor");
-  if (!crc_is(pock_crc32(0, out->data, room), h.crc))
-    return refuse(POCK_DAMAGED, why, "damaged: the data does not match its checksum");
-  return POCK_GOOD;
+  if (verdict == POCK_GOOD && !crc_is(pock_crc32(0, out->data, length - 8 - size), h.crc))
+    verdict = refuse(POCK_DAMAGED, why, "damaged: the data does not match its checksum");
+  const uint64_t* n = h.numbers;
+  out->progress = (struct pock_progress){.step = n[POCK_STEP],
+                                         .epoch = n[POCK_EPOCH],
+                                         .position = n[POCK_POSITION],
+                                         .seed = n[POCK_SEED],
+                                         .samples = n[POCK_SAMPLES],
+                                         .best_loss = h.same[POCK_BEST_LOSS] ? h.best_loss : __builtin_inff(),
+                                         .best_epoch = n[POCK_BEST_EPOCH],
+                                         .best_step = n[POCK_BEST_STEP]};
+  return verdict;
 }
 
 void pock_load_checkpoint(const struct pock_program* program, const struct pock_checkpoint* checkpoint,

@@ -1,16 +1,8 @@
 // Scores: mean loss and accuracy over a data set, with running statistics and nothing dropped.
 #include "trainer.h"
 
-bool pock_finite(float value) {
-  uint32_t bits;
-  __builtin_memcpy(&bits, &value, 4);
-  return (bits >> 23 & 0xFF) != 0xFF;
-}
-
-bool pock_log_line(const struct pock_text* line) {
-  int64_t error = pock_write(1, line->data, pock_text_size(line));
-  if (error) pock_say("trainer: the log cannot be written: %s\n", pock_reason(error));
-  return !error;
+bool pock_interrupted(const struct pock_trainer* t) {
+  return pock_caught_signal() || (t->deadline > 0 && pock_seconds() >= t->deadline);
 }
 
 void pock_put_json_number(struct pock_text* out, double value) {
@@ -60,27 +52,26 @@ static uint64_t right_labels(const struct pock_trainer* t, const struct pock_sou
 
 bool pock_evaluate(struct pock_trainer* t, const struct pock_dataset* set) {
   const struct pock_program* p = t->program;
-  struct pock_score* score = &t->score;
   bool whole = p->infer_loss_count < p->batch;  // one loss a batch, which then must be full
   uint64_t samples = whole ? set->samples - set->samples % p->batch : set->samples;
   double sum = 0;
-  memset(score->accuracy, 0, p->input_count * sizeof(double));
+  uint64_t* right = t->right;
+  memset(right, 0, p->input_count * sizeof *right);
   for (uint64_t first = 0; first < samples; first += p->batch) {
-    if (pock_caught_signal()) return false;
+    if (pock_interrupted(t)) return false;
     uint32_t rows = pock_fill_batch(t, set, first);
     p->infer(&t->memory, &t->threads);
     const float* losses = (const float*)(t->memory.arena + p->infer_loss_offset);
     for (uint32_t row = 0; row < rows; ++row) {
       sum += losses[whole ? 0 : row];
       for (uint32_t i = 0; i < p->input_count; ++i)
-        if (is_judged(&p->inputs[i]))
-          score->accuracy[i] += (double)right_labels(t, &set->sources[i], first + row, row);
+        if (is_judged(&p->inputs[i])) right[i] += right_labels(t, &set->sources[i], first + row, row);
     }
   }
-  score->samples = samples;
-  score->loss = sum / (double)samples;
+  t->score.samples = samples;
+  t->score.loss = sum / (double)samples;
   for (uint32_t i = 0; i < p->input_count; ++i)
-    score->accuracy[i] /= (double)samples * (double)set->sources[i].elements;
+    t->score.accuracy[i] = (double)right[i] / ((double)samples * (double)set->sources[i].elements);
   return true;
 }
 
@@ -110,7 +101,6 @@ void pock_put_score(struct pock_text* out, const struct pock_trainer* t, bool js
 }
 
 int pock_eval(struct pock_trainer* t) {
-  pock_catch_signals();
   if (!pock_evaluate(t, &t->train)) return 128 + pock_caught_signal();
   if (t->score.samples < t->train.samples)
     pock_say("the last %llu samples do not fill a batch of %d and are left out\n",
@@ -122,5 +112,7 @@ int pock_eval(struct pock_trainer* t) {
   pock_put_score(&line, t, json);
   pock_format(&line, json ? ",\"samples\":%llu}\n" : ", %llu samples\n",
               (unsigned long long)t->score.samples);
-  return pock_log_line(&line) ? 0 : 1;
+  int64_t error = pock_write(1, buffer, pock_text_size(&line));
+  if (error) pock_say("trainer: the result cannot be written: %s\n", pock_reason(error));
+  return error ? 1 : 0;
 }

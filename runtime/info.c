@@ -19,6 +19,15 @@ static uint64_t trained_bytes(const struct pock_program* program) {
   return total;
 }
 
+// Begins an object of a list.
+static void put_json_tensor(struct pock_text* out, uint32_t index, const char* name, uint8_t dtype,
+                            const int64_t* dims, uint32_t rank) {
+  pock_format(out, index ? ",{\"name\":" : "{\"name\":");
+  pock_put_json(out, name);
+  pock_format(out, ",\"dtype\":\"%s\",\"shape\":", pock_dtype_name(dtype));
+  pock_put_shape(out, dims, rank);
+}
+
 static void put_json(struct pock_text* out, const struct pock_program* p) {
   const struct {
     const char *key, *value;
@@ -46,15 +55,27 @@ static void put_json(struct pock_text* out, const struct pock_program* p) {
   pock_format(out, ",\"inputs\":[");
   for (uint32_t i = 0; i < p->input_count; ++i) {
     const struct pock_input* input = &p->inputs[i];
-    pock_format(out, "%s{\"name\":", i ? "," : "");
-    pock_put_json(out, input->name);
-    pock_format(out,
-                ",\"feed\":\"%s\",\"dtype\":\"%s\",\"shape\":", input->feed == POCK_DATA ? "data" : "labels",
-                pock_dtype_name(input->dtype));
-    pock_put_shape(out, input->dims, input->rank);
-    pock_format(out, ",\"classes\":%lld}", (long long)input->classes);
+    put_json_tensor(out, i, input->name, input->dtype, input->dims, input->rank);
+    pock_format(out, ",\"feed\":\"%s\",\"classes\":%lld}", input->feed == POCK_DATA ? "data" : "labels",
+                (long long)input->classes);
   }
-  pock_format(out, "],\"hypers\":{");
+  pock_format(out, "],\"outputs\":[");
+  for (uint32_t i = 0; i < p->output_count; ++i) {
+    const struct pock_output* output = &p->outputs[i];
+    put_json_tensor(out, i, output->name, output->dtype, output->dims, output->rank);
+    pock_put(out, '}');
+  }
+  pock_format(out, "],\"trains\":[");
+  uint32_t shown = 0;
+  for (uint32_t i = 0; i < p->tensor_count; ++i) {
+    const struct pock_tensor* t = &p->tensors[i];
+    if (t->role != POCK_TRAINED) continue;
+    put_json_tensor(out, shown++, t->name, t->dtype, t->dims, t->rank);
+    pock_put(out, '}');
+  }
+  pock_format(out, "],\"needs\":\"");
+  pock_put_cpu(out, p->cpu_needs);
+  pock_format(out, "\",\"hypers\":{");
   for (uint32_t i = 0; i < p->hyper_count; ++i) {
     if (i) pock_put(out, ',');
     pock_put_json(out, p->hypers[i].name);
@@ -69,36 +90,52 @@ static void put_size_line(struct pock_text* out, const char* what, uint64_t byte
   pock_format(out, " (%llu bytes)\n", (unsigned long long)bytes);
 }
 
+static void put_tensor_line(struct pock_text* out, const char* what, const char* name, uint8_t dtype,
+                            const int64_t* dims, uint32_t rank) {
+  pock_format(out, "%s%s: %s", what, name, pock_dtype_name(dtype));
+  pock_put_shape(out, dims, rank);
+}
+
 static void put_plain(struct pock_text* out, const struct pock_program* p) {
   pock_format(out, "model      %s (hash %s)\n", p->model, p->model_hash);
-  pock_format(out, "compiler   %s for %s\n", p->compiler, p->target);
-  pock_format(out, "trains     %s: %llu numbers, ", p->scheme, (unsigned long long)trained_count(p));
-  pock_put_size(out, trained_bytes(p));
-  pock_format(out, "\nloss       %s\noptimizer  %s", p->loss, p->optimizer);
-  for (uint32_t i = 0; i < p->hyper_count; ++i)
-    pock_format(out, "%s%s %g", i ? ", " : " with ", p->hypers[i].name, p->hypers[i].value);
-  pock_format(out, "\nbatch      %d\nseed       %llu\nthreads    at most %d\n", (int)p->batch,
-              (unsigned long long)p->seed, (int)p->threads);
+  pock_format(out, "compiler   %s for %s\nneeds      ", p->compiler, p->target);
+  pock_put_cpu(out, p->cpu_needs);
   for (uint32_t i = 0; i < p->input_count; ++i) {
     const struct pock_input* input = &p->inputs[i];
-    pock_format(out, "%s     %s: %s", input->feed == POCK_DATA ? "input " : "labels", input->name,
-                pock_dtype_name(input->dtype));
-    pock_put_shape(out, input->dims, input->rank);
+    put_tensor_line(out, input->feed == POCK_DATA ? "\ninput      " : "\nlabels     ", input->name,
+                    input->dtype, input->dims, input->rank);
     if (input->classes) pock_format(out, ", %lld classes", (long long)input->classes);
-    pock_put(out, '\n');
   }
-  pock_format(out, "memory\n");
+  for (uint32_t i = 0; i < p->output_count; ++i) {
+    const struct pock_output* o = &p->outputs[i];
+    put_tensor_line(out, "\noutput     ", o->name, o->dtype, o->dims, o->rank);
+  }
+  pock_format(out, "\nbatch      %d\nseed       %llu\nthreads    at most %d\nloss       %s\noptimizer  %s",
+              (int)p->batch, (unsigned long long)p->seed, (int)p->threads, p->loss, p->optimizer);
+  for (uint32_t i = 0; i < p->hyper_count; ++i) {
+    const struct pock_hyper* h = &p->hypers[i];
+    pock_format(out, "\n  --opt %s=%g, in [%g, %g%c", h->name, h->value, h->low, h->high,
+                h->open ? ')' : ']');
+  }
+  pock_format(out, "\nmemory\n");
   put_size_line(out, "arena     ", p->arena_bytes);
   put_size_line(out, "parameters", p->params_bytes);
   put_size_line(out, "optimizer ", p->state_bytes);
   put_size_line(out, "weights   ", p->weights_bytes);
+  pock_format(out, "trains     %s: %llu numbers, ", p->scheme, (unsigned long long)trained_count(p));
+  pock_put_size(out, trained_bytes(p));
+  for (uint32_t i = 0; i < p->tensor_count; ++i) {
+    const struct pock_tensor* t = &p->tensors[i];
+    if (t->role == POCK_TRAINED) put_tensor_line(out, "\n  ", t->name, t->dtype, t->dims, t->rank);
+  }
+  pock_put(out, '\n');
 }
 
 void pock_print_info(const struct pock_program* program, bool json) {
   void (*put)(struct pock_text*, const struct pock_program*) = json ? put_json : put_plain;
   struct pock_text text = {0};
   put(&text, program);
-  char* memory = pock_reserve(text.length);
+  char* memory = pock_table(text.length, 1);
   if (!memory) return;
   text = (struct pock_text){memory, 0, text.length};
   put(&text, program);

@@ -193,9 +193,10 @@ uint64_t pock_rss_anon(void) {
   return 0;
 }
 
-bool pock_is_terminal(int fd) {
-  char settings[128];
-  return pock_syscall(SYS_ioctl, fd, 0x5401 /* TCGETS */, (long)settings, 0, 0, 0) == 0;
+uint32_t pock_terminal_columns(int fd) {
+  uint16_t size[4] = {0};
+  if (pock_syscall(SYS_ioctl, fd, 0x5413 /* TIOCGWINSZ */, (long)size, 0, 0, 0)) return 0;
+  return size[1] ? size[1] : 80;
 }
 
 void pock_say(const char* format, ...) {

@@ -3,7 +3,7 @@
 // An option is one row of the table below; the help of each command is printed from it.
 #include "trainer.h"
 
-enum kind { FLAG, COUNT, SEED, THREADS, NAME, LR, OPT, LOG, DATA, LABELS, OUTPUT };
+enum kind { FLAG, COUNT, SEED, THREADS, DURATION, NAME, LR, OPT, LOG, DATA, LABELS, OUTPUT };
 
 struct option {
   const char *name, *value, *help;  // value: what follows it; NULL for a flag
@@ -37,6 +37,12 @@ static const struct option options[] = {
     {"--eval-data", "[INPUT=]FILE", "evaluate on these at the start and after each epoch", TRAIN, DATA,
      FIELD(eval_data)},
     {"--eval-labels", "[OUTPUT=]FILE", "what they should give", TRAIN, LABELS, FIELD(eval_data)},
+    {"--patience", "N",
+     "stop when N epochs brought no better evaluation loss; the\n"
+     "best is kept in FILE.best beside --checkpoint FILE",
+     TRAIN, COUNT, FIELD(patience)},
+    {"--time-limit", "TIME", "stop after 90 (seconds), 10m or 2h, and save", TRAIN, DURATION,
+     FIELD(time_limit)},
     {"--checkpoint", "FILE", "save at the end, and on SIGINT or SIGTERM", TRAIN, NAME, FIELD(checkpoint)},
     {"--checkpoint-every", "STEPS", "and every so many steps", TRAIN, COUNT, FIELD(checkpoint_every)},
     {"--resume", "FILE", "go on from a checkpoint; give the other options again", TRAIN, NAME, FIELD(resume)},
@@ -176,6 +182,16 @@ static bool set_count(const char* option, const char* value, uint64_t least, uin
   return *out >= least || bad("%s must be at least %llu", option, (unsigned long long)least);
 }
 
+static bool set_duration(const char* option, const char* value, double* out) {
+  const char* end = pock_parse_number(value, out);
+  double unit = end && *end == 'm' ? 60 : end && *end == 'h' ? 3600 : 1;
+  if (end && (*end == 's' || unit > 1)) ++end;
+  if (!end || *end || !(*out > 0 && *out < 1e9))
+    return bad("%s needs a time such as 90, 10m or 2h, not '%s'", option, value);
+  *out *= unit;
+  return true;
+}
+
 static bool set_option(struct parser* p, const struct option* option, const char* value) {
   struct pock_options* o = p->options;
   void* field = (char*)o + option->field;
@@ -191,6 +207,8 @@ static bool set_option(struct parser* p, const struct option* option, const char
       return o->threads <= p->program->threads ||
              bad("--threads %s: this program was planned for at most %d; compile it with --threads %s", value,
                  (int)p->program->threads, value);
+    case DURATION:
+      return set_duration(option->name, value, field);
     case NAME:
       *(const char**)field = value;
       return *value || bad("%s: the file name is empty", option->name);
@@ -232,6 +250,7 @@ static bool check_train(const struct parser* p) {
   if (!check_paths(p, o->data, "") || (o->evaluate && !check_paths(p, o->eval_data, "eval-"))) return false;
   if (o->epochs && o->steps) return bad("give --epochs or --steps, not both");
   if (o->checkpoint_every && !o->checkpoint) return bad("--checkpoint-every needs --checkpoint");
+  if (o->patience && !o->evaluate) return bad("--patience needs --eval-data");
   if (o->resume && o->weights)
     return bad("give --resume, which goes on with a run, or --weights, which starts one; not both");
   if (!o->epochs && !o->steps) o->epochs = 1;

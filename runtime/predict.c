@@ -120,7 +120,6 @@ int pock_predict(struct pock_trainer* t) {
     pock_format(&name, "%s.tmp", target->path);
     if (name.length > name.capacity) return failed(target, -36 /* too long */);
   }
-  pock_catch_signals();
   int status = write_targets(t, targets, count);
   for (uint32_t i = 0; i < count && status; ++i)
     if (targets[i].fd >= 0) pock_unlink(targets[i].fresh);

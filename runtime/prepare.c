@@ -70,7 +70,8 @@ static bool open_data(struct pock_trainer* t) {
   t->train.sources = pock_table(p->input_count, sizeof(struct pock_source));
   t->eval.sources = pock_table(p->input_count, sizeof(struct pock_source));
   t->score.accuracy = pock_table(p->input_count, sizeof(double));
-  if (!t->train.sources || !t->eval.sources || !t->score.accuracy) {
+  t->right = pock_table(p->input_count, sizeof(uint64_t));
+  if (!t->train.sources || !t->eval.sources || !t->score.accuracy || !t->right) {
     pock_say("trainer: out of memory\n");
     return false;
   }
@@ -141,6 +142,10 @@ static bool resume(struct pock_trainer* t) {
   }
   pock_say("resumed from step %llu, epoch %llu\n", (unsigned long long)t->progress.step,
            (unsigned long long)t->progress.epoch + 1);
+  if (t->progress.samples != t->train.samples)
+    pock_say("note: there are %llu samples now, there were %llu; their order is another from here on\n",
+             (unsigned long long)t->train.samples, (unsigned long long)t->progress.samples);
+  t->progress.samples = t->train.samples;
   return true;
 }
 
@@ -152,22 +157,35 @@ static bool load_weights(struct pock_trainer* t) {
   return false;
 }
 
-static bool try_checkpoint_path(const struct pock_trainer* t) {
+static bool try_path(const char* path, bool known) {
   char buffer[512];
   struct pock_text why = {buffer, 0, sizeof buffer};
-  const struct pock_options* o = &t->options;
-  if (!o->checkpoint) return true;
-  // A damaged file that is being resumed from is a checkpoint all the same.
-  bool known = o->resume && pock_equal(o->resume, o->checkpoint);
-  if (pock_try_checkpoint_path(o->checkpoint, known, &why)) return true;
+  if (pock_try_checkpoint_path(path, known, &why)) return true;
   pock_say("trainer: %.*s\n", (int)pock_text_size(&why), buffer);
   return false;
 }
 
+static bool try_checkpoint_paths(struct pock_trainer* t) {
+  const struct pock_options* o = &t->options;
+  if (!o->checkpoint) return true;
+  uint64_t room = pock_length(o->checkpoint) + sizeof ".best";
+  struct pock_text best = {pock_table(room, 1), 0, room};
+  if (!best.data) return false;
+  pock_format(&best, "%s.best", o->checkpoint);
+  t->best_path = best.data;
+  // A damaged file that is being resumed from is a checkpoint all the same.
+  return try_path(o->checkpoint, o->resume && pock_equal(o->resume, o->checkpoint)) &&
+         (!o->patience || try_path(t->best_path, false));
+}
+
 bool pock_prepare(struct pock_trainer* t) {
   const struct pock_options* o = &t->options;
-  t->progress.seed = o->seed;
-  t->terminal = pock_is_terminal(2);
-  return check_machine(t->program) && open_data(t) && try_checkpoint_path(t) && reserve_memory(t) &&
-         (!o->resume || resume(t)) && (!o->weights || load_weights(t)) && start_threads(t);
+  if (o->time_limit > 0) t->deadline = pock_seconds() + o->time_limit;
+  pock_catch_signals();
+  t->columns = pock_terminal_columns(2);
+  if (!check_machine(t->program) || !open_data(t) || !try_checkpoint_paths(t) || !reserve_memory(t))
+    return false;
+  t->progress =
+      (struct pock_progress){.seed = o->seed, .samples = t->train.samples, .best_loss = __builtin_inff()};
+  return (!o->resume || resume(t)) && (!o->weights || load_weights(t)) && start_threads(t);
 }

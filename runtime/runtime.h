@@ -37,6 +37,7 @@ void pock_put_bytes(struct pock_text* out, const char* bytes, size_t n);
 // double.
 __attribute__((format(printf, 2, 3))) void pock_format(struct pock_text* out, const char* format, ...);
 void pock_format_list(struct pock_text* out, const char* format, va_list list);
+bool pock_finite(float value);
 void pock_put_float(struct pock_text* out, float value);  // fewest digits that read back as the same float
 void pock_put_escaped(struct pock_text* out, const char* s);  // the inside of a JSON string
 void pock_put_json(struct pock_text* out, const char* s);     // with its quotes
@@ -65,9 +66,9 @@ const char* pock_reason(int64_t error);             // "no such file or director
 void* pock_reserve(
     uint64_t bytes);  // zeroed, 2 MiB aligned, huge pages where they fit; NULL when out of memory
 double pock_seconds(void);
-uint32_t pock_cores(void);     // that this process may run on
-uint64_t pock_rss_anon(void);  // bytes of own memory in use; 0 when the system does not say
-bool pock_is_terminal(int fd);
+uint32_t pock_cores(void);               // that this process may run on
+uint64_t pock_rss_anon(void);            // bytes of own memory in use; 0 when the system does not say
+uint32_t pock_terminal_columns(int fd);  // 0: not a terminal
 // SIGINT and SIGTERM: the first is noted, a second ends the process. A closed pipe or a full file only make
 // writing fail.
 void pock_catch_signals(void);
@@ -131,11 +132,16 @@ struct pock_shuffle pock_shuffle_for(uint64_t count, uint64_t seed, uint64_t epo
 uint64_t pock_shuffled(const struct pock_shuffle* shuffle, uint64_t index);  // a permutation of [0, count)
 
 // ---- checkpoint.c, checkpoint_read.c (and checkpoint.h)
+// How far a run has come.
 struct pock_progress {
   uint64_t step;      // done
   uint64_t epoch;     // being worked on, from 0
   uint64_t position;  // samples of it that were used
   uint64_t seed;
+  uint64_t samples;  // of the data
+  // The best evaluation that counted, and the epochs and steps done by then; infinite before the first.
+  float best_loss;
+  uint64_t best_epoch, best_step;
 };
 // The block that a tensor lives in and its first byte; NULL for what is not saved.
 char* pock_saved_tensor(const struct pock_tensor* tensor, const struct pock_buffers* memory);

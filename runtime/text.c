@@ -205,6 +205,12 @@ static void put_double(struct pock_text* out, double value, int most) {
   put_decimal(out, digits, power);
 }
 
+bool pock_finite(float value) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &value, 4);
+  return (bits >> 23 & 0xFF) != 0xFF;
+}
+
 void pock_put_float(struct pock_text* out, float value) {
   double wide = value;
   if (put_special(out, &wide)) return;

@@ -1,46 +1,19 @@
 // `trainer train`: the steps, and what happens between them.
 #include "trainer.h"
 
+// Why training ended. Up to FAILED the run is good and is saved.
+enum stop { GOING, DONE, SIGNALLED, OUT_OF_TIME, NO_BETTER, READER_GONE, LOG_FAILED, FAILED };
+
 struct run {
   struct pock_trainer* t;
   struct pock_shuffle shuffle;  // of the epoch
-  float loss;                   // of the last step
+  enum stop stop;
+  bool saved;  // just as it is now
+  float loss;  // of the last step
   // For people:
   uint64_t first_step, epoch_steps;
-  double epoch_loss, seconds, shown_at;
+  double epoch_loss, seconds, began, shown_at;
 };
-
-static bool save(struct pock_trainer* t) {
-  char buffer[512];
-  struct pock_text why = {buffer, 0, sizeof buffer};
-  if (!t->options.checkpoint) return true;
-  if (!pock_save_checkpoint(t->program, &t->memory, &t->progress, t->options.checkpoint, t->keep_previous,
-                            &why)) {
-    pock_say("trainer: %.*s\n", (int)pock_text_size(&why), buffer);
-    return false;
-  }
-  t->keep_previous = true;
-  return true;
-}
-
-// Scores the evaluation data, if there is any. False when the log could not be written.
-static bool evaluate(struct pock_trainer* t) {
-  if (!t->options.evaluate || !pock_evaluate(t, &t->eval)) return true;
-  char buffer[4096];
-  struct pock_text line = {buffer, 0, sizeof buffer};
-  pock_format(&line, t->progress.step ? "%sstep %llu" : "%sbefore training", t->terminal ? "\r\x1b[K" : "",
-              (unsigned long long)t->progress.step);
-  pock_format(&line, ": evaluation ");
-  pock_put_score(&line, t, false);
-  pock_say("%.*s\n", (int)pock_text_size(&line), buffer);
-  if (!t->options.log_json) return true;
-  line.length = 0;
-  pock_format(&line, "{\"eval\":%llu,\"step\":%llu,", (unsigned long long)t->progress.epoch,
-              (unsigned long long)t->progress.step);
-  pock_put_score(&line, t, true);
-  pock_format(&line, "}\n");
-  return pock_log_line(&line);
-}
 
 static uint64_t steps_an_epoch(const struct pock_trainer* t) { return t->train.samples / t->program->batch; }
 
@@ -48,25 +21,122 @@ static uint64_t total_steps(const struct pock_trainer* t) {
   return t->options.steps ? t->options.steps : t->options.epochs * steps_an_epoch(t);
 }
 
-static double samples_a_second(const struct run* r) {
+static bool is_done(const struct pock_trainer* t) {
+  return t->options.steps ? t->progress.step >= t->options.steps : t->progress.epoch >= t->options.epochs;
+}
+
+static bool must_stop(struct run* r) {
+  if (r->stop == GOING && is_done(r->t)) r->stop = DONE;
+  if (r->stop == GOING && pock_interrupted(r->t)) r->stop = pock_caught_signal() ? SIGNALLED : OUT_OF_TIME;
+  return r->stop != GOING;
+}
+
+static void log_line(struct run* r, const struct pock_text* line) {
+  int64_t error = pock_write(1, line->data, pock_text_size(line));
+  if (!error) return;
+  r->stop = error == -32 /* a closed pipe */ ? READER_GONE : LOG_FAILED;
+  if (r->stop == LOG_FAILED) pock_say("trainer: the log cannot be written: %s\n", pock_reason(error));
+}
+
+static bool save_to(struct run* r, const char* path, bool keep_previous) {
+  char buffer[512];
+  struct pock_text why = {buffer, 0, sizeof buffer};
   const struct pock_trainer* t = r->t;
-  double samples = (double)(t->progress.step - r->first_step) * t->program->batch;
+  if (pock_save_checkpoint(t->program, &t->memory, &t->progress, path, keep_previous, &why)) return true;
+  pock_say("trainer: %.*s\n", (int)pock_text_size(&why), buffer);
+  r->stop = FAILED;
+  return false;
+}
+
+static void save(struct run* r) {
+  struct pock_trainer* t = r->t;
+  if (!t->options.checkpoint || r->saved || !save_to(r, t->options.checkpoint, t->keep_previous)) return;
+  t->keep_previous = r->saved = true;
+}
+
+// With --patience, the evaluation at the end of an epoch counts, and the one before the first. Counting one twice,
+// as after --resume, changes nothing.
+static void judge(struct run* r) {
+  struct pock_trainer* t = r->t;
+  struct pock_progress* p = &t->progress;
+  if (!t->options.patience || p->position) return;
+  if ((float)t->score.loss < p->best_loss) {
+    p->best_loss = (float)t->score.loss;
+    p->best_epoch = p->epoch;
+    p->best_step = p->step;
+    r->saved = false;
+    if (t->options.checkpoint) save_to(r, t->best_path, false);
+  } else if (p->epoch - p->best_epoch >= t->options.patience && r->stop == GOING) {
+    r->stop = NO_BETTER;
+  }
+}
+
+// Scores the evaluation data, if there is any.
+static void evaluate(struct run* r) {
+  struct pock_trainer* t = r->t;
+  if (!t->options.evaluate || r->stop > DONE || !pock_evaluate(t, &t->eval)) return;
+  char buffer[4096];
+  struct pock_text line = {buffer, 0, sizeof buffer};
+  pock_format(&line, t->progress.step ? "%sstep %llu" : "%sbefore training", t->columns ? "\r\x1b[K" : "",
+              (unsigned long long)t->progress.step);
+  pock_format(&line, ": evaluation ");
+  pock_put_score(&line, t, false);
+  pock_say("%.*s\n", (int)pock_text_size(&line), buffer);
+  if (t->options.log_json) {
+    line.length = 0;
+    pock_format(&line, "{\"eval\":%llu,\"step\":%llu,", (unsigned long long)t->progress.epoch,
+                (unsigned long long)t->progress.step);
+    pock_put_score(&line, t, true);
+    pock_format(&line, "}\n");
+    log_line(r, &line);
+  }
+  judge(r);
+}
+
+static double samples_a_second(const struct run* r) {
+  double samples = (double)(r->t->progress.step - r->first_step) * r->t->program->batch;
   return r->seconds > 0 ? samples / r->seconds : 0;
 }
 
-// One line for people, rewritten on a terminal.
-static void show_progress(const struct run* r) {
-  const struct pock_trainer* t = r->t;
-  uint64_t done = t->progress.step - r->first_step, total = total_steps(t);
-  double left = total > t->progress.step ? r->seconds / (double)done * (double)(total - t->progress.step) : 0;
-  pock_say("%sepoch %llu  step %llu/%llu  loss %.5g  %.4g samples/s  %.3g s left%s", t->terminal ? "\r" : "",
-           (unsigned long long)t->progress.epoch + 1, (unsigned long long)t->progress.step,
-           (unsigned long long)total, r->epoch_loss / (double)r->epoch_steps, samples_a_second(r), left,
-           t->terminal ? "\x1b[K" : "\n");
+static void put_duration(struct pock_text* out, double seconds) {
+  uint64_t s = (uint64_t)(seconds + 0.5);
+  if (s >= 3600)
+    pock_format(out, "%d h %d min", (int)(s / 3600), (int)(s / 60 % 60));
+  else if (s >= 60)
+    pock_format(out, "%d min %d s", (int)(s / 60), (int)(s % 60));
+  else
+    pock_format(out, "%d s", (int)s);
 }
 
-// One step, from the samples to the update. False when training has to stop with status 1.
-static bool one_step(struct run* r) {
+// One line for people, rewritten on a terminal.
+static void show_progress(struct run* r) {
+  const struct pock_trainer* t = r->t;
+  uint64_t done = t->progress.step - r->first_step, total = total_steps(t);
+  char buffer[256];
+  struct pock_text line = {buffer, 0, sizeof buffer};
+  pock_format(&line, "epoch %llu  step %llu/%llu  loss %.4g", (unsigned long long)t->progress.epoch + 1,
+              (unsigned long long)t->progress.step, (unsigned long long)total,
+              r->epoch_loss / (double)r->epoch_steps);
+  for (uint32_t i = 0; i < t->program->hyper_count; ++i)
+    if (pock_equal(t->program->hypers[i].name, "lr")) pock_format(&line, "  lr %.3g", t->options.hypers[i]);
+  if (t->score.samples) {
+    pock_format(&line, "  evaluation ");
+    pock_put_score(&line, t, false);
+  }
+  pock_format(&line, "  %.4g samples/s", samples_a_second(r));
+  if (total > t->progress.step) {
+    r->shown_at = pock_seconds();
+    pock_format(&line, "  ");
+    put_duration(&line, (r->shown_at - r->began) / (double)done * (double)(total - t->progress.step));
+    pock_format(&line, " left");
+  }
+  uint32_t size = (uint32_t)pock_text_size(&line);
+  if (t->columns && size >= t->columns) size = t->columns - 1;
+  pock_say(t->columns ? "\r%.*s\x1b[K" : "%.*s\n", (int)size, buffer);
+}
+
+// One step, from the samples to the update.
+static void one_step(struct run* r) {
   struct pock_trainer* t = r->t;
   const struct pock_program* p = t->program;
   double start = pock_seconds();
@@ -83,77 +153,95 @@ static bool one_step(struct run* r) {
     pock_say(
         "%strainer: the loss of step %llu is not finite: stopped before the update; a checkpoint already "
         "written stays as it is. Try a smaller --lr, or look at the data\n",
-        t->terminal ? "\n" : "", (unsigned long long)t->progress.step + 1);
-    return false;
+        t->columns ? "\n" : "", (unsigned long long)t->progress.step + 1);
+    r->stop = FAILED;
+    return;
   }
   p->update(&t->memory, &t->threads);
   ++t->progress.step;
   t->progress.position += p->batch;
+  r->saved = false;
   r->epoch_loss += r->loss;
   ++r->epoch_steps;
   double now = pock_seconds();
   r->seconds += now - start;
-  if (now - r->shown_at > (t->terminal ? 0.1 : 5)) {
-    r->shown_at = now;
-    show_progress(r);
-  }
-  if (!t->options.log_json) return true;
+  if (now - r->shown_at > (t->columns ? 0.1 : 5)) show_progress(r);
+  if (!t->options.log_json) return;
   char buffer[96];
   struct pock_text line = {buffer, 0, sizeof buffer};
   pock_format(&line, "{\"step\":%llu,\"loss\":", (unsigned long long)t->progress.step);
   pock_put_float(&line, r->loss);
   pock_format(&line, "}\n");
-  return pock_log_line(&line);
+  log_line(r, &line);
 }
 
-static bool is_done(const struct pock_trainer* t) {
-  return t->options.steps ? t->progress.step >= t->options.steps : t->progress.epoch >= t->options.epochs;
-}
-
-// 0, 1, or 128 and the signal that stopped it.
-static int train(struct run* r) {
+// What is left of an epoch. False where it was not finished.
+static bool one_epoch(struct run* r) {
   struct pock_trainer* t = r->t;
   uint64_t last_position = steps_an_epoch(t) * t->program->batch;
-  uint64_t saved_at = UINT64_MAX, evaluated_at = t->progress.step;
-  if (!evaluate(t)) return 1;
-  while (!is_done(t) && !pock_caught_signal()) {
-    r->shuffle = pock_shuffle_for(t->train.samples, t->progress.seed, t->progress.epoch);
-    r->epoch_loss = 0;
-    r->epoch_steps = 0;
-    while (t->progress.position + t->program->batch <= last_position && !pock_caught_signal()) {
-      if (t->options.steps && t->progress.step >= t->options.steps) break;
-      if (!one_step(r)) return 1;
-      if (t->options.checkpoint_every && t->progress.step % t->options.checkpoint_every == 0) {
-        if (!save(t)) return 1;
-        saved_at = t->progress.step;
-      }
-    }
-    if (t->progress.position + t->program->batch <= last_position) break;
-    if (r->epoch_steps) show_progress(r);
-    if (t->terminal) pock_say("\n");
-    ++t->progress.epoch;
-    t->progress.position = 0;
-    saved_at = UINT64_MAX;  // the place in the data has changed, though the step has not
-    if (!evaluate(t)) return 1;
+  r->shuffle = pock_shuffle_for(t->train.samples, t->progress.seed, t->progress.epoch);
+  r->epoch_loss = 0;
+  r->epoch_steps = 0;
+  while (t->progress.position + t->program->batch <= last_position) {
+    if (must_stop(r)) return false;
+    one_step(r);
+    if (r->stop == FAILED) return false;
+    if (t->options.checkpoint_every && t->progress.step % t->options.checkpoint_every == 0) save(r);
+  }
+  if (r->epoch_steps) show_progress(r);
+  if (t->columns) pock_say("\n");
+  ++t->progress.epoch;
+  t->progress.position = 0;
+  r->saved = false;
+  return true;
+}
+
+// In the log: why there are no more steps, where these were not all.
+static void log_stop(struct run* r) {
+  static const char reasons[][12] = {
+      [SIGNALLED] = "signal", [OUT_OF_TIME] = "time-limit", [NO_BETTER] = "patience"};
+  if (!r->t->options.log_json || r->stop < SIGNALLED || r->stop > NO_BETTER) return;
+  char buffer[96];
+  struct pock_text line = {buffer, 0, sizeof buffer};
+  pock_format(&line, "{\"stopped\":\"%s\",\"step\":%llu}\n", reasons[r->stop],
+              (unsigned long long)r->t->progress.step);
+  pock_write(1, buffer, pock_text_size(&line));
+}
+
+static void train(struct run* r) {
+  struct pock_trainer* t = r->t;
+  uint64_t evaluated_at = t->progress.step;
+  evaluate(r);
+  while (!must_stop(r)) {
+    if (!one_epoch(r)) break;
+    evaluate(r);
     evaluated_at = t->progress.step;
   }
-  if (evaluated_at != t->progress.step && !evaluate(t)) return 1;
-  if (saved_at != t->progress.step && !save(t)) return 1;
-  if (!pock_caught_signal()) return 0;
-  pock_say("%sstopped by signal %d after step %llu%s%s\n", t->terminal ? "\n" : "", pock_caught_signal(),
-           (unsigned long long)t->progress.step, t->options.checkpoint ? ", saved to " : ", nothing saved",
-           t->options.checkpoint ? t->options.checkpoint : "");
-  return 128 + pock_caught_signal();
+  if (r->stop == DONE && evaluated_at != t->progress.step) evaluate(r);
+  if (r->stop < FAILED) save(r);
+  log_stop(r);
+}
+
+static void put_stop(struct pock_text* out, const struct run* r) {
+  const struct pock_progress* p = &r->t->progress;
+  if (r->stop == SIGNALLED) pock_format(out, "signal %d: ", pock_caught_signal());
+  if (r->stop == OUT_OF_TIME) pock_format(out, "the time is up: ");
+  if (r->stop == NO_BETTER)
+    pock_format(out,
+                "no better evaluation for %llu epochs: ", (unsigned long long)(p->epoch - p->best_epoch));
+  if (r->stop == READER_GONE) pock_format(out, "nobody reads the log: ");
+  pock_format(out, "stopped after step %llu\n", (unsigned long long)p->step);
 }
 
 static void summarize(const struct run* r) {
   const struct pock_trainer* t = r->t;
   const struct pock_program* p = t->program;
-  char buffer[1024];
+  char buffer[8192];
   struct pock_text text = {buffer, 0, sizeof buffer};
-  pock_format(&text, "%llu steps in %.4g s, %.4g samples/s, %d thread%s\nplanned memory: arena ",
-              (unsigned long long)(t->progress.step - r->first_step), r->seconds, samples_a_second(r),
-              (int)t->thread_count, t->thread_count == 1 ? "" : "s");
+  if (r->stop != DONE) put_stop(&text, r);
+  pock_format(&text, "%llu steps in ", (unsigned long long)(t->progress.step - r->first_step));
+  pock_format(&text, "%.4g s, %.4g samples/s, %d thread%s\nplanned memory: arena ", r->seconds,
+              samples_a_second(r), (int)t->thread_count, t->thread_count == 1 ? "" : "s");
   pock_put_size(&text, p->arena_bytes);
   pock_format(&text, ", parameters ");
   pock_put_size(&text, p->params_bytes);
@@ -166,18 +254,31 @@ static void summarize(const struct run* r) {
     pock_format(&text, "\nmeasured memory (RssAnon): ");
     pock_put_size(&text, measured);
   }
-  if (t->options.checkpoint) pock_format(&text, "\nsaved to %s", t->options.checkpoint);
-  pock_say("%.*s\n", (int)pock_text_size(&text), buffer);
+  if (t->options.patience && pock_finite(t->progress.best_loss))
+    pock_format(&text, "\nbest evaluation: loss %.5g after epoch %llu%s%s", (double)t->progress.best_loss,
+                (unsigned long long)t->progress.best_epoch, t->options.checkpoint ? ", kept in " : "",
+                t->options.checkpoint ? t->best_path : "");
+  if (t->options.checkpoint)
+    pock_format(&text, "\nsaved to %s\n", t->options.checkpoint);
+  else
+    pock_format(&text, "\nnothing saved: no --checkpoint\n");
+  pock_write(2, buffer, pock_text_size(&text));
 }
 
 int pock_train(struct pock_trainer* t) {
-  struct run r = {.t = t, .first_step = t->progress.step, .shown_at = pock_seconds()};
+  struct run r = {.t = t, .first_step = t->progress.step, .began = pock_seconds()};
+  r.shown_at = r.began;
+  // What was read is there already, unless it was FILE.prev.
+  r.saved = t->options.resume && t->options.checkpoint && t->keep_previous &&
+            pock_equal(t->options.resume, t->options.checkpoint);
   uint64_t over = t->train.samples % t->program->batch;
   if (over)
     pock_say("the last %llu samples of each epoch do not fill a batch of %d and are left out\n",
              (unsigned long long)over, (int)t->program->batch);
-  pock_catch_signals();
-  int status = train(&r);
-  if (status == 0) summarize(&r);
-  return status;
+  if (is_done(t)) pock_say("nothing to do: step %llu is done\n", (unsigned long long)t->progress.step);
+  train(&r);
+  if (t->columns) pock_say("\n");
+  if (r.stop < FAILED) summarize(&r);
+  if (r.stop >= LOG_FAILED) return 1;
+  return r.stop == SIGNALLED ? 128 + pock_caught_signal() : 0;
 }

@@ -16,9 +16,10 @@ struct pock_options {
   const char** outputs;            // a path for each output, or NULL
   double* hypers;
   bool* hyper_given;
-  uint64_t epochs, steps;  // one of them is 0
-  uint64_t seed, threads;  // threads: 0 where not given
-  uint64_t checkpoint_every;
+  uint64_t epochs, steps;               // one of them is 0
+  uint64_t seed, threads;               // threads: 0 where not given
+  uint64_t checkpoint_every, patience;  // 0 where not given
+  double time_limit;                    // seconds; 0 where not given
   const char *checkpoint, *resume, *weights;
   bool evaluate, seed_given, no_shuffle, poison_arena, log_json, info_json;
 };
@@ -40,9 +41,12 @@ struct pock_trainer {
   uint32_t thread_count;
   struct pock_dataset train, eval;  // `eval` and `predict` read what is in `train`
   struct pock_score score;          // of the last evaluation
+  uint64_t* right;                  // for each input: class ids that were found, in the one going on
   struct pock_progress progress;
-  bool keep_previous;  // FILE.prev may be replaced: FILE is good
-  bool terminal;
+  double deadline;        // by pock_seconds(); 0: none
+  const char* best_path;  // FILE.best, with --patience and --checkpoint
+  bool keep_previous;     // FILE.prev may be replaced: FILE is good
+  uint32_t columns;       // of the terminal on standard error; 0: it is none
 };
 
 // ---- prepare.c: machine, data, memory, checkpoint, threads. False after printing what is wrong.
@@ -56,7 +60,9 @@ int pock_eval(struct pock_trainer* t);
 int pock_predict(struct pock_trainer* t);
 void pock_print_info(const struct pock_program* program, bool json);
 
-// Scores the data with the weights of the moment. False when a signal came first.
+// Whether a signal or the time limit says to stop.
+bool pock_interrupted(const struct pock_trainer* t);
+// Scores the data with the weights of the moment. False when interrupted; the score is then the one before.
 bool pock_evaluate(struct pock_trainer* t, const struct pock_dataset* set);
 // Puts the score: "loss 0.5, accuracy 0.9", or the inside of a JSON object. With several kinds of class ids,
 // the names of their outputs stand behind "accuracy".
@@ -68,9 +74,6 @@ uint32_t pock_fill_batch(struct pock_trainer* t, const struct pock_dataset* set,
 // What infer() made of the batch.
 const void* pock_output_data(const struct pock_trainer* t, const struct pock_output* output);
 
-bool pock_finite(float value);
-// One line of the log. False after saying why it could not be written.
-bool pock_log_line(const struct pock_text* line);
 void pock_put_json_number(struct pock_text* out, double value);  // null where JSON has no such number
 
 #endif

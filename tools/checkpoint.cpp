@@ -12,12 +12,10 @@ uint32_t crc_of(std::string_view bytes) {
   return pock_crc32(0, reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
 }
 
-// Of the CRC-32s of the facts.
-std::string header_crc(const std::map<std::string, std::string>& metadata) {
-  uint32_t sums[POCK_FACTS] = {};
-  for (int i = 0; i < POCK_FACTS; ++i)
-    if (auto fact = metadata.find(pock_fact_names[i]); fact != metadata.end()) sums[i] = crc_of(fact->second);
-  return crc_text(crc_of({reinterpret_cast<const char*>(sums), sizeof sums}));
+// Of everything in front of the data.
+std::string header_crc(std::string_view file, std::string_view data) {
+  return crc_text(pock_header_crc(reinterpret_cast<const uint8_t*>(file.data()),
+                                  static_cast<uint64_t>(data.data() - file.data())));
 }
 
 }  // namespace
@@ -32,8 +30,11 @@ Checkpoint read_checkpoint(const std::string& path) {
   };
   if (!stored.metadata.count("header_crc32") && !stored.metadata.count("crc32"))
     throw error("{}: is not a checkpoint of a pock trainer", path);
-  if (fact("header_crc32") != header_crc(stored.metadata))
-    throw error("{}: is damaged: its metadata does not match its checksum", path);
+  std::string_view bytes = result.file->bytes();
+  if (!pock_starts_checkpoint(reinterpret_cast<const uint8_t*>(bytes.data()),
+                              static_cast<uint64_t>(stored.data.data() - bytes.data())) ||
+      fact("header_crc32") != header_crc(bytes, stored.data))
+    throw error("{}: is damaged: its header does not match its checksum", path);
   if (fact(pock_fact_names[POCK_FORMAT]) != pock_checkpoint_format)
     throw error("{}: is a checkpoint of a format that this pockc does not know", path);
   if (fact("crc32") != crc_text(crc_of(stored.data)))

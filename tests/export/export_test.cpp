@@ -271,7 +271,7 @@ TEST_F(Refused, DamagedCheckpoints) {
   flipped = whole;
   flipped[flipped.find("\"step\":\"2\"") + 8] = '3';
   dir_.write("bad", flipped);
-  expect_refused("m.onnx", "bad", "its metadata does not match its checksum");
+  expect_refused("m.onnx", "bad", "its header does not match its checksum");
   // Of two tensors with one shape, names that were damaged into each other's.
   flipped = whole;
   flipped.replace(flipped.find("\"shift\""), 7, "\"scale\"");

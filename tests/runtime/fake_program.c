@@ -4,10 +4,16 @@
 // output; a second output has rows, a third is the frozen tensor.
 #include "../../runtime/pock.h"
 
-enum { BATCH = 8, FEATURES = 6, CLASSES = 3 };
+#ifndef FAKE_BATCH
+#define FAKE_BATCH 8
+#endif
+enum { BATCH = FAKE_BATCH, FEATURES = 6, CLASSES = 3 };
 
 #ifndef FAKE_HASH
 #define FAKE_HASH "0123456789abcdef"
+#endif
+#ifndef FAKE_OPTIMIZER
+#define FAKE_OPTIMIZER "sgd"
 #endif
 #ifndef FAKE_CPU
 #define FAKE_CPU 0
@@ -105,12 +111,20 @@ static void scalars(const double* hypers, double step, float* out) {
 static const int64_t w_dims[] = {FEATURES, CLASSES}, b_dims[] = {CLASSES}, x_dims[] = {BATCH, 1, 2, 3},
                      label_dims[] = {BATCH}, logit_dims[] = {BATCH, CLASSES};
 
+#define FC_W "fc.\"w\"\n\\\xC3\xA4"
 static const struct pock_tensor tensors[] = {
-    {"fc.\"w\"\n\\\xC3\xA4", 0, w_dims, W, B - W, POCK_F32, POCK_TRAINED, 2},
+#ifndef FAKE_BIAS_ONLY
+    {FC_W, 0, w_dims, W, B - W, POCK_F32, POCK_TRAINED, 2},
+#endif
     {"fc.b", 0, b_dims, B, SEEN - B, POCK_F32, POCK_TRAINED, 1},
     {"seen", 0, 0, SEEN, 4, POCK_F32, POCK_STATISTIC, 0},
-    {"fc.\"w\"\n\\\xC3\xA4", "momentum", w_dims, W, B - W, POCK_F32, POCK_OPTIMIZER, 2},
+#ifndef FAKE_BIAS_ONLY
+    {FC_W, "momentum", w_dims, W, B - W, POCK_F32, POCK_OPTIMIZER, 2},
+#endif
     {"fc.b", "momentum", b_dims, B, SEEN - B, POCK_F32, POCK_OPTIMIZER, 1},
+#ifdef FAKE_BIAS_ONLY
+    {FC_W, 0, w_dims, W, B - W, POCK_F32, POCK_FROZEN, 2},
+#endif
     {"scale", 0, 0, PARAMS, 4, POCK_F32, POCK_FROZEN, 0},
 };
 
@@ -142,9 +156,13 @@ static const struct pock_hyper hypers[] = {
 const struct pock_program pock_program = {
     .model = "fake.onnx",
     .model_hash = FAKE_HASH,
-    .optimizer = "sgd",
+    .optimizer = FAKE_OPTIMIZER,
     .loss = "squared-error",
+#ifdef FAKE_BIAS_ONLY
+    .scheme = "1 of 3 parameters: fc.b",
+#else
     .scheme = "everything",
+#endif
     .compiler = "pock for tests",
     .target = "x86-64",
     .tensors = tensors,
@@ -167,7 +185,7 @@ const struct pock_program pock_program = {
 #endif
     .seed = 7,
     .cpu_needs = FAKE_CPU,
-    .tensor_count = 6,
+    .tensor_count = sizeof tensors / sizeof *tensors,
     .input_count = 2,
     .output_count = sizeof outputs / sizeof *outputs,
     .hyper_count = 2,

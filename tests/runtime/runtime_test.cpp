@@ -1,9 +1,5 @@
 // Runs trainers made of the runtime and a hand-written program, as a person at the device would.
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,50 +10,6 @@
 
 namespace pock::test {
 namespace {
-
-TEST_F(Trainer, ReplacesOnlyCheckpoints) {
-  fs::create_directory(dir_ / "folder");
-  write_file(dir_ / "tiny", "mine");
-  for (const char* path : {"x.npy", "tiny", "folder", "/dev/full"}) {
-    std::string before = fs::is_regular_file(dir_ / path) ? read_file(dir_ / path) : "";
-    Ran r = train({"--steps", "1", "--checkpoint", path});
-    EXPECT_EQ(r.status, 1) << path << r.err;
-    EXPECT_NE(r.err.find("cannot be written"), std::string::npos) << r.err;
-    if (!before.empty()) {
-      EXPECT_EQ(read_file(dir_ / path), before);
-    }
-    EXPECT_FALSE(fs::exists((dir_ / path) + ".prev"));
-    EXPECT_FALSE(fs::exists((dir_ / path) + ".tmp"));
-  }
-  EXPECT_TRUE(fs::is_directory(dir_ / "folder"));
-  // An empty file holds nothing to lose, and a checkpoint is there to be replaced.
-  write_file(dir_ / "c", "");
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(train({"--steps", "1", "--checkpoint", "c"}).status, 0);
-}
-
-// However two trainers meet, FILE and FILE.prev are whole checkpoints at any moment.
-TEST_F(Trainer, TwoMaySaveToOneFile) {
-  ASSERT_EQ(train({"--steps", "1", "--checkpoint", "c"}).status, 0);
-  std::vector<pid_t> children;
-  for (int i = 0; i < 3; ++i)
-    children.push_back(start({"train", "--data", "x.npy", "--labels", "y.npy", "--epochs", "40",
-                              "--checkpoint", "c", "--checkpoint-every", "1"}));
-  int state = 0;
-  for (pid_t child : children) {
-    while (waitpid(child, &state, WNOHANG) == 0) {
-      for (const char* name : {"c", "c.prev"}) {
-        std::string bytes = read_file(dir_ / name);
-        if (bytes.empty()) continue;  // between two names
-        write_file(dir_ / "seen", bytes);
-        Ran r = train({"--steps", "1", "--resume", "seen"});
-        EXPECT_EQ(r.status, 0) << r.err;
-      }
-    }
-    EXPECT_EQ(state, 0);
-  }
-  EXPECT_EQ(train({"--epochs", "40", "--resume", "c"}).status, 0);
-  EXPECT_FALSE(fs::exists(dir_ / "c.tmp"));
-}
 
 TEST(Bitcode, IsEmbedded) {
   EXPECT_EQ(runtime_bitcode("x86_64-linux").substr(0, 2), "BC");
@@ -98,94 +50,6 @@ TEST_F(Trainer, OrderIsShuffledUnlessToldNot) {
   EXPECT_NE(a, b);
   EXPECT_NE(a, c);
   EXPECT_EQ(c, train({"--log", "json", "--no-shuffle", "--seed", "2"}).out);
-}
-
-TEST_F(Trainer, ResumingGivesTheSameBits) {
-  for (auto [half, whole] : {std::pair{"5", "10"}, {"7", "23"}, {"10", "20"}}) {
-    Ran straight = train({"--steps", whole, "--log", "json", "--checkpoint", "straight"});
-    Ran first = train({"--steps", half, "--log", "json", "--checkpoint", "c"});
-    Ran second = train({"--steps", whole, "--log", "json", "--checkpoint", "c", "--resume", "c"});
-    ASSERT_EQ(straight.status + first.status + second.status, 0) << second.err;
-    EXPECT_EQ(straight.out, first.out + second.out);
-    EXPECT_EQ(read_file(dir_ / "straight"), read_file(dir_ / "c"));
-    EXPECT_TRUE(fs::exists(dir_ / "c.prev"));
-    EXPECT_FALSE(fs::exists(dir_ / "c.tmp"));
-  }
-}
-
-TEST_F(Trainer, CheckpointIsSafetensors) {
-  ASSERT_EQ(train({"--steps", "13", "--checkpoint", "c"}).status, 0);
-  std::string file = read_file(dir_ / "c");
-  uint64_t size;
-  std::memcpy(&size, file.data(), 8);
-  EXPECT_EQ(size % 8, 0u);
-  json header = json::parse(file.substr(8, size));
-  const json& about = header["__metadata__"];
-  EXPECT_EQ(about["step"], "13");
-  EXPECT_EQ(about["epoch"], "1");
-  EXPECT_EQ(about["position"], "24");
-  EXPECT_EQ(about["seed"], "7");
-  EXPECT_EQ(header.size(), 6u);
-  json w = header["fc.\"w\"\n\\\xC3\xA4"];
-  EXPECT_EQ(w["shape"], (json{6, 3}));
-  EXPECT_EQ(w["data_offsets"], (json{0, 72}));
-  EXPECT_EQ(header["seen"]["shape"], json::array());
-  EXPECT_EQ(header["optimizer/momentum/fc.b"]["data_offsets"], (json{160, 172}));
-  EXPECT_EQ(file.size(), 8 + size + 172);
-  float seen;
-  std::memcpy(&seen, file.data() + 8 + size + 84, 4);
-  EXPECT_EQ(seen, 13 * 8);
-}
-
-TEST_F(Trainer, DamagedCheckpointFallsBackToThePrevious) {
-  ASSERT_EQ(train({"--steps", "10", "--checkpoint", "c", "--checkpoint-every", "5"}).status, 0);
-  std::string good = read_file(dir_ / "c"), previous = read_file(dir_ / "c.prev");
-  Ran straight = train({"--steps", "12", "--checkpoint", "straight"});
-  std::vector<std::string> bad = {"", good.substr(0, 5), good.substr(0, 100), good.substr(0, good.size() - 1),
-                                  good + "x"};
-  for (size_t at = 0; at < good.size(); at += 11) {
-    bad.push_back(good);
-    bad.back()[at] ^= 0x10;
-  }
-  for (const std::string& bytes : bad) {
-    write_file(dir_ / "c.prev", previous);
-    fs::remove(dir_ / "c");
-    write_file(dir_ / "c", bytes);
-    Ran r = train({"--steps", "12", "--resume", "c", "--checkpoint", "c"});
-    // A flipped bit in the model's name changes nothing that matters.
-    if (r.status == 0 && r.err.find("c.prev") == std::string::npos) {
-      EXPECT_NE(bytes.find("\"model\":\"fake.onnx\"") == std::string::npos, false);
-      continue;
-    }
-    ASSERT_EQ(r.status, 0) << r.err;
-    EXPECT_EQ(read_file(dir_ / "c"), read_file(dir_ / "straight"));
-    // The damaged file has not taken the place of the good one it was resumed from.
-    EXPECT_EQ(read_file(dir_ / "c.prev"), previous);
-  }
-  write_file(dir_ / "c", bad[3]);
-  write_file(dir_ / "c.prev", bad[2]);
-  Ran r = train({"--steps", "12", "--resume", "c"});
-  EXPECT_EQ(r.status, 1);
-  EXPECT_NE(r.err.find("'c' truncated"), std::string::npos) << r.err;
-  EXPECT_NE(r.err.find("'c.prev' truncated"), std::string::npos) << r.err;
-}
-
-TEST_F(Trainer, AnotherModelsCheckpointIsRefused) {
-  ASSERT_EQ(train({"--steps", "1", "--checkpoint", "c"}, "other_trainer").status, 0);
-  Ran r = train({"--resume", "c"});
-  EXPECT_EQ(r.status, 1);
-  EXPECT_NE(r.err.find("another model (hash fedcba9876543210, this program's is 0123456789abcdef)"),
-            std::string::npos)
-      << r.err;
-  r = train({"--resume", "missing"});
-  EXPECT_EQ(r.status, 1);
-  EXPECT_NE(r.err.find("no such file"), std::string::npos) << r.err;
-}
-
-TEST_F(Trainer, CheckpointPathIsTriedFirst) {
-  Ran r = train({"--checkpoint", "no/such/place"});
-  EXPECT_EQ(r.status, 1);
-  EXPECT_NE(r.err.find("cannot be written: no such file or directory"), std::string::npos) << r.err;
 }
 
 TEST_F(Trainer, FormatsAndConversions) {
@@ -271,11 +135,21 @@ TEST_F(Trainer, WrongUseIsExplained) {
 }
 
 TEST_F(Trainer, InfoIsReadable) {
-  json info = json::parse(run({"info", "--json"}).out);
+  Ran r = run({"info", "--json"}, "own_loss_trainer");
+  ASSERT_EQ(r.status, 0) << r.err;
+  json info = json::parse(r.out);
   EXPECT_EQ(info["trained"], 21);
   EXPECT_EQ(info["hypers"]["momentum"], 0.9);
   EXPECT_EQ(info["inputs"][0]["shape"], (json{8, 1, 2, 3}));
-  EXPECT_NE(run({"info"}).out.find("float32[8,1,2,3]"), std::string::npos);
+  EXPECT_EQ(info["outputs"].size(), 3u);
+  EXPECT_EQ(info["outputs"][1], (json{{"name", "logits"}, {"dtype", "float32"}, {"shape", {8, 3}}}));
+  EXPECT_EQ(info["trains"].size(), 2u);
+  EXPECT_EQ(info["trains"][0]["name"], "fc.\"w\"\n\\\xC3\xA4");
+  r = run({"info"});
+  for (const char* text : {"input      x: float32[8,1,2,3]", "labels     logits: int32[8], 3 classes",
+                           "output     logits: float32[8,3]", "--opt momentum=0.9, in [0, 1)",
+                           "  fc.b: float32[3]", "trains     everything: 21 numbers"})
+    EXPECT_NE(r.out.find(text), std::string::npos) << text << "\nin\n" << r.out;
 }
 
 TEST_F(Trainer, ProcessorIsChecked) {
@@ -341,68 +215,6 @@ TEST_F(Trainer, TrainsAlikeOnArm) {
   while (read_file(dir_ / "out").find("\"step\":20") == std::string::npos) usleep(1000);
   kill(child, SIGTERM);
   EXPECT_EQ(status_of(child), 143) << read_file(dir_ / "err");
-}
-
-TEST_F(Trainer, LogThatCannotBeWrittenStops) {
-  fs::create_symlink("/dev/full", dir_ / "out");
-  int child = start({"train", "--data", "x.npy", "--labels", "y.npy", "--log", "json"});
-  EXPECT_EQ(status_of(child), 1);
-  EXPECT_NE(read_file(dir_ / "err").find("the log cannot be written: no space left"), std::string::npos);
-}
-
-TEST_F(Trainer, SignalsFinishTheStepAndSave) {
-  for (auto [number, status] : {std::pair{SIGTERM, 143}, {SIGINT, 130}}) {
-    int child = start({"train", "--data", "x.npy", "--labels", "y.npy", "--epochs", "1000000", "--log",
-                       "json", "--checkpoint", "c"},
-                      "slow_trainer");
-    while (read_file(dir_ / "out").find("\"step\":5") == std::string::npos) usleep(1000);
-    kill(child, number);
-    Ran r = finish(child);
-    EXPECT_EQ(r.status, status) << r.err;
-    std::vector<json> log = lines(r.out);
-    Ran again = train({"--log", "json", "--steps", std::to_string(log.size() + 2), "--resume", "c"});
-    ASSERT_EQ(again.status, 0) << again.err;
-    EXPECT_EQ(lines(again.out)[0]["step"], log.size() + 1);
-    EXPECT_EQ(r.out + again.out, train({"--log", "json", "--steps", std::to_string(log.size() + 2)}).out);
-    fs::remove(dir_ / "out");
-  }
-}
-
-TEST_F(Trainer, AKillAtAnyMomentLeavesAGoodCheckpoint) {
-  ASSERT_EQ(train({"--steps", "1", "--checkpoint", "c"}).status, 0);
-  std::string straight = train({"--steps", "3000", "--log", "json"}).out;
-  for (int i = 0; i < 12; ++i) {
-    int child = start({"train", "--data", "x.npy", "--labels", "y.npy", "--epochs", "1000000", "--checkpoint",
-                       "c", "--checkpoint-every", "1", "--resume", "c"});
-    usleep(7000 + 1300 * static_cast<useconds_t>(i));
-    kill(child, SIGKILL);
-    finish(child);
-    Ran r = train({"--steps", "3000", "--log", "json", "--resume", "c"});
-    ASSERT_EQ(r.status, 0) << r.err;
-    ASSERT_EQ(straight.substr(straight.size() - r.out.size()), r.out);
-  }
-}
-
-TEST_F(Trainer, ASecondSignalEndsAtOnce) {
-  // A pipe that nobody reads holds the trainer inside a write.
-  ASSERT_EQ(mkfifo((dir_ / "pipe").c_str(), 0600), 0);
-  int reader = open((dir_ / "pipe").c_str(), O_RDONLY | O_NONBLOCK);
-  int child = test::start({trainer_path("fake_trainer"), "train", "--data", "x.npy", "--labels", "y.npy",
-                           "--threads", "1", "--epochs", "1000000", "--log", "json"},
-                          dir_.path, "pipe", "/dev/null");
-  int waiting = 0, before = -1;  // bytes in the pipe, until no more fit
-  while (waiting == 0 || waiting != before) {
-    before = waiting;
-    usleep(50000);
-    ioctl(reader, FIONREAD, &waiting);
-  }
-  kill(child, SIGTERM);
-  usleep(50000);
-  int ignored = 0;
-  EXPECT_EQ(waitpid(child, &ignored, WNOHANG), 0);
-  kill(child, SIGINT);
-  EXPECT_EQ(status_of(child), 130);
-  close(reader);
 }
 
 }  // namespace
