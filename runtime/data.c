@@ -246,6 +246,14 @@ static bool same_sample(const struct pock_array* array, const struct pock_input*
   }
 }
 
+// The shape that is wanted, with the first axis of a sample moved to the end.
+static bool is_channels_last(const struct pock_array* array, const struct pock_input* input) {
+  if (array->rank != input->rank || array->rank < 3) return false;
+  for (uint32_t i = 1; i < array->rank; ++i)
+    if (array->dims[i] != input->dims[i + 1 < array->rank ? i + 1 : 1]) return false;
+  return true;
+}
+
 static void check_values(const struct pock_source* source, struct pock_text* why) {
   const struct pock_input* input = source->input;
   if (!is_whole(source->array.dtype)) return;
@@ -274,9 +282,13 @@ static void check_source(const struct pock_source* source, struct pock_text* why
     pock_format(why, ", '%s' needs [N", input->name);
     for (uint32_t i = 1; i < input->rank; ++i) pock_format(why, ",%lld", (long long)input->dims[i]);
     pock_format(why, "]");
+    if (is_channels_last(array, input))
+      pock_format(why, ": are its channels last? Transpose it");
+    else if (input->classes && array->rank && array->dims[array->rank - 1] == input->classes)
+      pock_format(why, ", class ids: is it one-hot? Save numpy.argmax(..., -1) of it");
   } else if (!convertible(array->dtype, input)) {
     pock_format(why, "has %s elements, '%s' takes %s", pock_dtype_name(array->dtype), input->name,
-                pock_dtype_name(input->dtype));
+                input->classes ? "class ids: uint8, int32 or int64" : pock_dtype_name(input->dtype));
     if (array->dtype == POCK_U8 && input->feed == POCK_DATA)
       pock_format(why, "; recompile with --input-scale/--input-mean/--input-std to feed bytes");
   } else {

@@ -217,6 +217,13 @@ static void on_signal(int number) {
   caught = number;
 }
 
+// Reading what a mapped file had when it was opened.
+static void on_lost_file(int number) {
+  (void)number;
+  pock_say("trainer: a file that is being read has become shorter\n");
+  pock_syscall(SYS_exit_group, 1, 0, 0, 0, 0, 0);
+}
+
 #if defined(__x86_64__)
 __attribute__((naked)) static void return_from_signal(void) { __asm__("mov $15, %eax\nsyscall"); }
 enum { RESTORER = 0x04000000 };
@@ -239,6 +246,7 @@ void pock_catch_signals(void) {
   void (*const ignore)(int) = (void (*)(int))1;
   handle(2 /* SIGINT */, on_signal);
   handle(15 /* SIGTERM */, on_signal);
+  handle(7 /* SIGBUS */, on_lost_file);
   // Writing then fails with a reason, and what is there can be saved.
   handle(13 /* SIGPIPE */, ignore);
   handle(25 /* SIGXFSZ */, ignore);

@@ -70,7 +70,7 @@ uint32_t pock_cores(void);               // that this process may run on
 uint64_t pock_rss_anon(void);            // bytes of own memory in use; 0 when the system does not say
 uint32_t pock_terminal_columns(int fd);  // 0: not a terminal
 // SIGINT and SIGTERM: the first is noted, a second ends the process. A closed pipe or a full file only make
-// writing fail.
+// writing fail; a mapped file that someone cuts short ends the process with a message.
 void pock_catch_signals(void);
 int pock_caught_signal(void);                                                  // its number, or 0
 void pock_say(const char* format, ...) __attribute__((format(printf, 1, 2)));  // to stderr

@@ -9,12 +9,22 @@ struct wide {
   int exponent;
 };
 
+// In halves: a shift of 128 bits by a variable would call a function that is not there.
 static struct wide times(struct wide a, uint64_t mantissa, int exponent) {
   unsigned __int128 product = (unsigned __int128)a.mantissa * mantissa;
-  int shift = (uint64_t)(product >> 64) >> 63 ? 64 : 63;
-  product += (unsigned __int128)1 << (shift - 1);
-  a.mantissa = (uint64_t)(product >> shift);
-  a.exponent += exponent + shift;
+  uint64_t high = (uint64_t)(product >> 64), low = (uint64_t)product;
+  a.exponent += exponent + 64;
+  if (!(high >> 63)) {
+    high = high << 1 | low >> 63;
+    low <<= 1;
+    --a.exponent;
+  }
+  high += low >> 63;
+  if (!high) {  // rounded up to the next power of two
+    high = (uint64_t)1 << 63;
+    ++a.exponent;
+  }
+  a.mantissa = high;
   return a;
 }
 

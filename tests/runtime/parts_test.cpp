@@ -157,6 +157,33 @@ TEST(Dataset, SeveralInputs) {
   EXPECT_EQ(problems.find("  --eval-data '"), 0u) << problems;
 }
 
+// An image file with channels last has as many elements as one with channels first.
+TEST(Dataset, ChannelsLastAreNotTakenForChannelsFirst) {
+  const int64_t dims[] = {2, 3, 4, 5};
+  const pock_input input{"x", dims, 0, 0, 2 * 60 * 4, 0, 1, 0, POCK_F32, POCK_DATA, 4};
+  struct pock_program program {};
+  program.inputs = &input;
+  program.input_count = 1;
+  program.batch = 2;
+  TempDir dir;
+  std::string bytes = bytes_of(std::vector<float>(2 * 60));
+  for (auto [shape, says] : {std::pair{"(2, 3, 4, 5)", ""},
+                             {"(2, 4, 5, 3)", "needs [N,3,4,5]: are its channels last? Transpose it"},
+                             {"(2, 5, 4, 3)", "has shape [2,5,4,3], 'x' needs [N,3,4,5]\n"},
+                             {"(2, 60)", "has shape [2,60], 'x' needs [N,3,4,5]\n"},
+                             {"(120,)", "has shape [120], 'x' needs [N,3,4,5]\n"},
+                             {"(3, 4, 5, 2)", "has shape [3,4,5,2]"}}) {
+    std::string path = dir.write("x", npy("<f4", shape, bytes));
+    const char* paths[] = {path.c_str()};
+    pock_source source{};
+    pock_dataset set{};
+    set.sources = &source;
+    std::string problems = put([&](pock_text* t) { pock_open_dataset(&program, paths, "", &set, t); });
+    EXPECT_NE(problems.find(says), std::string::npos) << problems;
+    EXPECT_EQ(problems.empty(), !*says) << problems;
+  }
+}
+
 // Cuts, flips and overwrites; the result lies in a block of exactly its size, so that any step outside is
 // caught.
 std::vector<uint8_t> damaged(const std::string& good, std::mt19937& random) {

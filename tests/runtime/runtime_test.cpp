@@ -106,6 +106,54 @@ TEST_F(Trainer, BadDataIsRefusedWithTheReason) {
   EXPECT_NE(r.err.find("no such file"), std::string::npos) << r.err;
 }
 
+// Class ids of any whole type, and what only looks like class ids.
+TEST_F(Trainer, LabelsAreClassIds) {
+  std::string x = good_x(), wanted = train({"--log", "json"}).out;
+  auto as = [&]<class T>(const char* descr, T) {
+    return npy(descr, "(83,)", bytes_of(std::vector<T>(labels_.begin(), labels_.end())));
+  };
+  for (bool good : {true, false}) {
+    for (const std::string& labels :
+         {as("<i8", int64_t{}), as("<i4", int32_t{}), as("|u1", uint8_t{}), as("|i1", int8_t{})}) {
+      if (!good) {
+        refuses_data(x, labels, "element 82 (sample 82) is 3, outside [0,2]");
+        continue;
+      }
+      write_file(dir_ / "l", labels);
+      Ran r = run({"train", "--log", "json", "--data", "x.npy", "--labels", "l"});
+      EXPECT_EQ(r.status, 0) << r.err;
+      EXPECT_EQ(r.out, wanted);
+    }
+    labels_.back() = 3;
+  }
+  for (const std::string& labels : {as("<f4", float{}), as("<f8", double{})})
+    refuses_data(x, labels, "'logits' takes class ids: uint8, int32 or int64");
+  std::vector<float> one_hot(83 * 3);
+  refuses_data(x, npy("<f4", "(83, 3)", bytes_of(one_hot)), "is it one-hot? Save numpy.argmax(..., -1)");
+  for (const char* descr : {"|O", "|b1", "<U3", "<c8", "<u4", "<M8[s]"})
+    refuses_data(x, npy(descr, "(83,)", std::string(83, '\1')),
+                 std::string("element type '") + descr + "' is not read");
+  std::string record = npy("X", "(83,)", "");
+  record.replace(record.find("'X'"), 3, "[('a', '<i4')]");
+  refuses_data(x, record, "holds records");
+  refuses_data(x, npy("<i8", "(83, 2)", bytes_of(labels_) + bytes_of(labels_)),
+               "has shape [83,2], 'logits' needs [N]");
+}
+
+// Somebody cuts a file short while it is mapped: said, not a bus error.
+TEST_F(Trainer, AFileThatShrinksIsNoCrash) {
+  std::vector<float> many(6 * 8 * 100000);
+  std::vector<uint8_t> ids(8 * 100000);
+  write_file(dir_ / "big", npy("<f4", "(800000, 2, 3)", bytes_of(many)));
+  write_file(dir_ / "ids", npy("|u1", "(800000,)", bytes_of(ids)));
+  int child = start({"train", "--data", "big", "--labels", "ids", "--no-shuffle", "--log", "json"});
+  while (read_file(dir_ / "out").find("\"step\":20") == std::string::npos) usleep(500);
+  ASSERT_EQ(truncate((dir_ / "big").c_str(), 4096), 0);
+  Ran r = finish(child);
+  EXPECT_EQ(r.status, 1);
+  EXPECT_NE(r.err.find("has become shorter"), std::string::npos) << r.err;
+}
+
 TEST_F(Trainer, WrongUseIsExplained) {
   refuses_use({"--lerning-rate", "1"}, "unknown option '--lerning-rate'");
   refuses_use({"--lr"}, "--lr needs a value");
