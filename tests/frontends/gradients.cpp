@@ -39,24 +39,37 @@ void make_finite(const std::vector<Value*>& params) {
   }
 }
 
+// Of an objective, by every parameter that is marked as trained.
+NamedNumbers derive(const Graph& objective, loop::Precision precision) {
+  std::unique_ptr<Graph> step = objective.clone();
+  run_passes(*step, {get_pass("expand_without_gradient"), get_pass("autodiff")}, {});
+  Memory m = initial_memory(*step, precision);
+  evaluate(*step, m);
+  NamedNumbers gradients;
+  for (size_t i = 1; i < step->outputs().size(); ++i) {
+    std::string name = step->output_name(i);
+    gradients[name.substr(0, name.size() - std::strlen(".grad"))] = m.read(step->outputs()[i]);
+  }
+  return gradients;
+}
+
 }  // namespace
+
+NamedNumbers gradients(std::unique_ptr<Graph> forward) {
+  make_objective(*forward);
+  run_passes(*forward, {get_pass("select")}, {});
+  return derive(*forward, loop::Precision::f32);
+}
 
 Gradients check_gradients(std::unique_ptr<Graph> forward) {
   constexpr double kTolerance = 2e-5;
   constexpr size_t kMostElements = 64;
   make_finite(forward->params());
   make_objective(*forward);
-  PassOptions options;
-  run_passes(*forward, {get_pass("select")}, options);
-  std::unique_ptr<Graph> step = forward->clone();
-  run_passes(*step, {get_pass("expand_without_gradient"), get_pass("autodiff")}, options);
-  Memory m = initial_memory(*step, loop::Precision::f64);
-  evaluate(*step, m);
+  run_passes(*forward, {get_pass("select")}, {});
   Gradients result;
-  for (size_t i = 1; i < step->outputs().size(); ++i) {
-    std::string name = step->output_name(i);
-    const Value* param = forward->find(name.substr(0, name.size() - std::strlen(".grad")));
-    std::vector<double> gradient = m.read(step->outputs()[i]);
+  for (const auto& [name, gradient] : derive(*forward, loop::Precision::f64)) {
+    const Value* param = forward->find(name);
     Memory moved = initial_memory(*forward, loop::Precision::f64);
     std::vector<double> x = moved.read(param);
     auto objective = [&](size_t k, double by) {
