@@ -151,7 +151,12 @@ void* pock_reserve(uint64_t bytes) {
   int64_t address = pock_syscall(SYS_mmap, 0, (long)(bytes + HUGE_PAGE), 3 /* read, write */,
                                  0x4022 /* private, anonymous, no swap reserved */, -1, 0);
   if (address < 0 && address > -4096) return NULL;
+  int64_t given = address;
   address = (address + HUGE_PAGE - 1) & ~(int64_t)(HUGE_PAGE - 1);
+  // What stands out goes back, so that unmapping the block leaves nothing.
+  int64_t before = address - given;
+  if (before) pock_syscall(SYS_munmap, given, before, 0, 0, 0, 0);
+  pock_syscall(SYS_munmap, address + (long)bytes, HUGE_PAGE - before, 0, 0, 0, 0);
   // Whole huge pages only, or the tail would make the process larger than planned.
   uint64_t whole = bytes & ~(uint64_t)(HUGE_PAGE - 1);
   if (whole) pock_syscall(SYS_madvise, address, (long)whole, 14 /* huge pages */, 0, 0, 0);

@@ -1,0 +1,73 @@
+// A trainer's own memory, while it trains and evaluates: the plan, a stated little more, and never growing.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "train/net.h"
+
+namespace pock::test {
+namespace {
+
+// Tables, stacks and pages that are not full; docs/trainer.md says so.
+constexpr int64_t kOverhead = 128 << 10;
+
+// Bytes, or 0 where the process has ended.
+int64_t rss_anon(int process) {
+  std::string status = read_file("/proc/" + std::to_string(process) + "/status");
+  size_t at = status.find("RssAnon:");
+  return at == std::string::npos ? 0 : 1024 * std::atoll(status.c_str() + at + 8);
+}
+
+int64_t mappings_of(int process) {
+  std::string maps = read_file("/proc/" + std::to_string(process) + "/maps");
+  return std::count(maps.begin(), maps.end(), '\n');
+}
+
+class OwnMemory : public testing::TestWithParam<std::string> {};
+
+TEST_P(OwnMemory, IsThePlanOverFiftyEpochs) {
+  Net net(GetParam());
+  TempDir dir;
+  compile(net, dir);
+  auto info = nlohmann::json::parse(run({dir / "trainer", "info", "--json"}).out);
+  int64_t plan = info["arena_bytes"].get<int64_t>() + info["params_bytes"].get<int64_t>() +
+                 info["state_bytes"].get<int64_t>();
+  std::string data = net.folder + "/data.npy", labels = net.folder + "/labels.npy";
+  int64_t samples = read_npy(data).dims[0], epoch = samples / net.batch;
+  int child = start({dir / "trainer",      "train", "--data",        data,   "--labels",     labels,
+                     "--eval-data",        data,    "--eval-labels", labels, "--epochs",     "50",
+                     "--threads",          "2",     "--log",         "json", "--checkpoint", dir / "c",
+                     "--checkpoint-every", "3"},
+                    dir.path, "out", "err");
+  int64_t first = 0, most = 0, mappings = 0, more_mappings = 0;
+  while (true) {
+    int64_t now = rss_anon(child);
+    if (!now) break;  // a zombie has no memory
+    // From the second epoch on every page has been touched.
+    if (!first && read_file(dir / "out").find("{\"eval\":1,") != std::string::npos) {
+      first = now;
+      mappings = mappings_of(child);
+    }
+    if (first) {
+      most = std::max(most, now);
+      more_mappings = std::max(more_mappings, mappings_of(child));
+    }
+    usleep(2000);
+  }
+  EXPECT_EQ(status_of(child), 0) << read_file(dir / "err");
+  std::string out = read_file(dir / "out");
+  EXPECT_NE(out.find("{\"eval\":50,\"step\":" + std::to_string(50 * epoch)), std::string::npos);
+  ASSERT_GT(first, 0) << "ended before it could be watched";
+  EXPECT_GE(most, plan);
+  EXPECT_LE(most, plan + kOverhead);
+  EXPECT_LE(more_mappings, mappings + 2);  // while it saves, a few more
+  EXPECT_LE(most - first, 16 << 10) << "grew from " << first << " to " << most;
+}
+INSTANTIATE_TEST_SUITE_P(Nets, OwnMemory, testing::Values("lenet", "bn_cnn"),
+                         [](const testing::TestParamInfo<std::string>& info) { return info.param; });
+
+}  // namespace
+}  // namespace pock::test
