@@ -66,6 +66,15 @@ TEST_P(OwnMemory, IsThePlanOverFiftyEpochs) {
   EXPECT_LE(more_mappings, mappings + 2);  // while it saves, a few more
   EXPECT_LE(most - first, 16 << 10) << "grew from " << first << " to " << most;
 }
+// Without its weights, which are as large as they are.
+TEST(ProgramSize, OfASmallNet) {
+  TempDir dir;
+  compile(Net("lenet"), dir);
+  auto info = nlohmann::json::parse(run({dir / "trainer", "info", "--json"}).out);
+  auto bytes = static_cast<int64_t>(std::filesystem::file_size(dir / "trainer"));
+  EXPECT_LE(bytes - info["weights_bytes"].get<int64_t>(), 120 << 10);
+}
+
 INSTANTIATE_TEST_SUITE_P(Nets, OwnMemory, testing::Values("lenet", "bn_cnn"),
                          [](const testing::TestParamInfo<std::string>& info) { return info.param; });
 
