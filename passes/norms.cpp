@@ -14,9 +14,8 @@ const char* to_string(NormMode m) {
 }
 
 NormRule parse_norm_rule(const std::string& text) {
-  size_t equals = text.rfind('=');
-  std::string pattern = equals == std::string::npos ? "*" : text.substr(0, equals);
-  std::string wanted = equals == std::string::npos ? text : text.substr(equals + 1), names;
+  auto [pattern, wanted] = split_rule(text);
+  std::string names;
   for (NormMode mode : {NormMode::train, NormMode::frozen, NormMode::fold}) {
     if (wanted == to_string(mode)) return {pattern, mode};
     names += (names.empty() ? "" : ", ") + std::string(to_string(mode));

@@ -13,6 +13,7 @@ const std::vector<Pass>& training_pipeline() {
       {"loss", attach_loss, "output 0 becomes the loss, while the model's own outputs are there", false},
       {"select", select, "mark what is trained; all else is frozen from here on", false},
       {"norms", norms, "train, freeze or fold each batch norm, by whether its scale is trained", false},
+      {"dropout", dropout, "drops in training where the file or --dropout says so", false},
       {"expand_without_gradient", expand_without_gradient, "becomes operators that have one", false},
       {"autodiff", autodiff, "append gradients, only along paths that reach something trained", false},
       {"update", update, "append the optimizer's step for every trained parameter", false},
@@ -34,6 +35,7 @@ const std::vector<Pass>& inference_pipeline() {
       {"loss", attach_loss, "the last output becomes the loss, of each sample where pock adds it", false},
       {"select", select, "as in training: norms ask for it", false},
       {"norms", norms, "folds what training folds, so that both read one copy of the weights", false},
+      {"dropout", dropout, "none drops", false},
       {"expand", expand, "batch norm uses its running statistics", false},
       {"fold_constants", fold_constants, "as in training", true},
       {"cse", cse, "as in training", true},
@@ -71,6 +73,12 @@ std::vector<PassRun> run_passes(Graph& g, const std::vector<Pass>& passes, const
     runs.push_back({pass.name, changes, seconds.count()});
   }
   return runs;
+}
+
+std::pair<std::string, std::string> split_rule(const std::string& text) {
+  size_t equals = text.rfind('=');
+  if (equals == std::string::npos) return {"*", text};
+  return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
 bool glob_match(std::string_view pattern, std::string_view name) {

@@ -5,7 +5,7 @@
 // after start, no globals other than the constant tables. Offsets are in bytes.
 //
 //   pock_buffers memory = {arena, params, state, weights, scalars};
-//   pock_program.scalars(hypers, step, memory.scalars);  // lr and friends of this step, rounded once
+//   pock_program.scalars(hypers, step, seed, step, memory.scalars);  // lr and friends of this step, rounded once
 //   pock_program.forward(&memory, &threads);             // ... up to the loss, changes no parameter
 //   pock_program.update(&memory, &threads);              // backward and every update
 #ifndef POCK_H
@@ -129,9 +129,10 @@ struct pock_program {
   uint32_t batch;
   uint32_t threads;  // planned for at most this many
 
-  // Step inputs in float from hyper-parameters in double; `step` counts from 1.
+  // Step inputs: floats from hyper-parameters in double, and the words that randomness in the model comes from.
+  // `step` and `micro_step`, the number of the batch since the first step, count from 1.
   // Without threads (null), all work is done on the calling thread.
-  void (*scalars)(const double* hypers, double step, float* out);
+  void (*scalars)(const double* hypers, double step, uint64_t seed, uint64_t micro_step, float* out);
   void (*forward)(const struct pock_buffers*, const struct pock_threads*);
   void (*update)(const struct pock_buffers*, const struct pock_threads*);
   void (*infer)(const struct pock_buffers*, const struct pock_threads*);

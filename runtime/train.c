@@ -146,7 +146,8 @@ static void one_step(struct run* r) {
     pock_gather(&t->train, t->options.no_shuffle ? sample : pock_shuffled(&r->shuffle, sample), row,
                 t->memory.arena, false);
   }
-  p->scalars(t->options.hypers, (double)(t->progress.step + 1), t->memory.scalars);
+  uint64_t step = t->progress.step + 1;
+  p->scalars(t->options.hypers, (double)step, t->progress.seed, step, t->memory.scalars);
   p->forward(&t->memory, &t->threads);
   __builtin_memcpy(&r->loss, t->memory.arena + p->loss_offset, sizeof r->loss);
   if (!pock_finite(r->loss)) {

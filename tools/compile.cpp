@@ -178,6 +178,7 @@ void run_compile(const CompileArgs& args) {
   Target target = find_target(args.target, args.cpu);
   PassOptions options = args.passes;
   for (const std::string& text : args.norms) options.norms.push_back(parse_norm_rule(text));
+  for (const std::string& text : args.dropouts) options.dropouts.push_back(parse_dropout_rule(text));
   if (!args.norm_variance.empty()) options.unbiased_variance = args.norm_variance == "unbiased";
   options.optimizer = parse_optimizer(args.optimizer.empty() ? "sgd" : args.optimizer);
   int threads = args.threads.value_or(target.threads);

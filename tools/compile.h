@@ -16,11 +16,12 @@ struct CompileArgs {
   std::string target = "host", cpu;
   std::optional<int> threads;
   std::optional<int64_t> batch;
-  std::vector<std::string> dims;   // NAME=N
-  std::string optimizer;           // "" = sgd, said so
-  std::vector<std::string> norms;  // [PATTERN=]MODE
-  std::string norm_variance;       // "", "unbiased", "population"
-  PassOptions passes;              // the rest of what passes need
+  std::vector<std::string> dims;      // NAME=N
+  std::string optimizer;              // "" = sgd, said so
+  std::vector<std::string> norms;     // [PATTERN=]MODE
+  std::vector<std::string> dropouts;  // [PATTERN=]on|off|RATIO
+  std::string norm_variance;          // "", "unbiased", "population"
+  PassOptions passes;                 // the rest of what passes need
   uint64_t seed = 0;
   std::string emit = "exe";
   std::string report;

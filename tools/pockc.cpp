@@ -100,7 +100,11 @@ void add_compile(CLI::App& app) {
                 "default: unbiased for files that PyTorch wrote")
       ->check(CLI::IsMember({"unbiased", "population"}))
       ->group("Training");
-  c->add_option("--seed", a->seed, "seed of shuffling; the trainer's --seed overrides it")
+  c->add_option("--dropout", a->dropouts,
+                "[PATTERN=]on|off|RATIO for dropouts by node name; repeatable, the last match wins; default: "
+                "as the file says, which before opset 12 is on")
+      ->group("Training");
+  c->add_option("--seed", a->seed, "seed of shuffling and dropout; the trainer's --seed overrides it")
       ->check(whole(0, UINT64_MAX))
       ->group("Training");
 

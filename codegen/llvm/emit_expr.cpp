@@ -187,6 +187,8 @@ Value* emit_operation(IRBuilderBase& b, const ExprNode& e, std::vector<Value*> v
       return b.CreateAnd(v[0], v[1]);
     case ScalarOp::bit_or:
       return b.CreateOr(v[0], v[1]);
+    case ScalarOp::bit_xor:
+      return b.CreateXor(v[0], v[1]);
     case ScalarOp::shl:
       return b.CreateShl(v[0], v[1]);
     case ScalarOp::shr:

@@ -151,20 +151,30 @@ class StepEmitter {
   Function* scalars() {
     const ScalarFormulas formulas = scalar_formulas(p_.options.optimizer);
     Function* power = integer_power();
-    Function* body =
-        function("scalars_formulas", {b_.getPtrTy(), b_.getDoubleTy(), b_.getPtrTy()}, b_.getVoidTy());
+    Function* body = function(
+        "scalars_formulas",
+        {b_.getPtrTy(), b_.getDoubleTy(), b_.getInt64Ty(), b_.getInt64Ty(), b_.getPtrTy()}, b_.getVoidTy());
     formulas_ = &formulas;
     hypers_ = body->getArg(0);
     step_ = body->getArg(1);
     power_ = power;
     const std::vector<pock::Value*>& wanted = p_.train->scalars();
+    Value *seed = body->getArg(2), *micro_step = body->getArg(3), *out = body->getArg(4);
+    Value* words[] = {seed, b_.CreateLShr(seed, 32), micro_step};  // in the order of kRandomWords
     for (size_t i = 0; i < wanted.size(); ++i) {
+      Value* to = b_.CreateConstGEP1_64(b_.getFloatTy(), out, i);
+      if (wanted[i]->type.dtype == DType::i32) {
+        auto* name = std::find(std::begin(kRandomWords), std::end(kRandomWords), wanted[i]->slot);
+        POCK_CHECK(name != std::end(kRandomWords), "there is no word {}", wanted[i]->slot);
+        b_.CreateStore(b_.CreateTrunc(words[name - kRandomWords], b_.getInt32Ty()), to);
+        continue;
+      }
       auto formula = std::find_if(formulas.formulas.begin(), formulas.formulas.end(),
                                   [&](const auto& f) { return f.first == wanted[i]->slot; });
       POCK_CHECK(formula != formulas.formulas.end(), "{} has no formula for {}", p_.options.optimizer.name,
                  wanted[i]->name);
       Value* v = b_.CreateFPTrunc(formula_value(formula->second), b_.getFloatTy());
-      b_.CreateStore(v, b_.CreateConstGEP1_64(b_.getFloatTy(), body->getArg(2), i));
+      b_.CreateStore(v, to);
     }
     b_.CreateRetVoid();
     return with_float_mode("scalars", body);

@@ -117,9 +117,6 @@ void Scope::say_all() const {
   if (shared_statistics)
     say(fmt::format("{}: {} running statistic{} an initializer with another node: each is updated on its own",
                     file.name, shared_statistics, shared_statistics > 1 ? "s share" : " shares"));
-  if (dropouts)
-    say(fmt::format("{}: {} Dropout node{} no effect: training with dropout is not supported yet", file.name,
-                    dropouts, dropouts > 1 ? "s have" : " has"));
 }
 
 Call::Call(Scope& scope, const onnx::NodeProto& node, int since, Loc loc)

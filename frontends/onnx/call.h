@@ -54,8 +54,10 @@ class Scope {
   // A batch norm's own running statistic, starting from the contents.
   Value* statistic(Entry&, const onnx::NodeProto&, int input, const Loc&);
 
+  int64_t random_nodes = 0;  // so many have an id by now
+
   // Things the person should hear of once.
-  int narrowed = 0, copies = 0, shared_statistics = 0, dropouts = 0;
+  int narrowed = 0, copies = 0, shared_statistics = 0;
   std::string narrowed_example, copy_example;
   void narrow(int type, const std::string& name);
   void say_all() const;

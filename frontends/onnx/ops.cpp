@@ -79,13 +79,14 @@ void batch_norm(Call& c, const char*) {
 }
 
 void dropout(Call& c, const char*) {
-  float ratio = c.since < 12 ? c.number("ratio", 0.5f) : c.has(1) ? c.scalar(1) : 0.5f;
-  if (c.since >= 12) {
-    c.attribute("seed");
-    if (c.has(2)) c.scalar(2);  // training_mode: whoever compiles a trainer asks for training anyway
-  }
-  if (ratio > 0) ++c.scope().dropouts;
-  c.out(0, c.in(0));
+  bool old = c.since < 12;  // without a mode: for training, as is the model
+  Value* x = c.in(0);
+  float ratio = old ? c.number("ratio", 0.5f) : c.has(1) ? c.scalar(1) : 0.5f;
+  int64_t active = old || (c.has(2) && c.scalar(2) != 0);
+  if (!old) c.attribute("seed");  // all seeds come from the trainer's own
+  if (!(ratio >= 0 && ratio <= 1)) throw c.fail("the ratio is {}, want 0 to 1", ratio);
+  c.out(0, c.value("dropout", {x},
+                   {{"ratio", decimal(ratio)}, {"id", c.scope().random_nodes++}, {"active", active}}));
 }
 
 // ---- The table

@@ -145,11 +145,10 @@ Value* Graph::add_constant(Type type, Data data) {
   return add_leaf(ValueKind::constant, std::move(type), "", std::move(data), {});
 }
 
-Value* Graph::add_scalar(std::string name) {
+Value* Graph::add_scalar(std::string name, DType dtype) {
   std::string free = name;
   while (find(free)) free += "_";
-  Value* v =
-      scalars_.emplace_back(add_leaf(ValueKind::scalar, Type{DType::f32, {}}, std::move(free), {}, {}));
+  Value* v = scalars_.emplace_back(add_leaf(ValueKind::scalar, Type{dtype, {}}, std::move(free), {}, {}));
   v->slot = std::move(name);
   return v;
 }

@@ -165,8 +165,9 @@ class Parser {
       leaf([&](const Name& n, Type type) { return optimizer_state(n, type); });
     else if (word.text == "scalar")
       leaf([&](const Name& n, const Type& type) {
-        if (type != Type{}) fail(n.token, "a scalar is f32[], not {}", to_string(type));
-        return g_->add_scalar(n.text());
+        if (type != Type{} && type != Type{DType::i32, {}})
+          fail(n.token, "a scalar is f32[] or i32[], not {}", to_string(type));
+        return g_->add_scalar(n.text(), type.dtype);
       });
     else if (word.text == "const")
       leaf([&](const Name& n, Type type) { return constant(n, type); });

@@ -37,6 +37,7 @@ enum class Code : uint8_t {
   ne_i,
   bit_and,
   bit_or,
+  bit_xor,
   logical_not,
   shl,
   shr,

@@ -313,7 +313,7 @@ class Compiler {
 
   void wrap(DType t, Op op, uint32_t at) {
     if (op == Op::select || op == Op::min || op == Op::max || op == Op::bit_and || op == Op::bit_or ||
-        op == Op::shr)
+        op == Op::bit_xor || op == Op::shr)
       return;
     if (t == DType::i8 || t == DType::u8 || t == DType::i32)
       emit({.code = t == DType::i8   ? Code::wrap_i8
@@ -386,6 +386,8 @@ class Compiler {
       case Op::logical_or:
       case Op::bit_or:
         return Code::bit_or;
+      case Op::bit_xor:
+        return Code::bit_xor;
       case Op::logical_not:
         return Code::logical_not;
       case Op::shl:

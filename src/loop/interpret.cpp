@@ -183,7 +183,7 @@ int64_t saturate(T v, int64_t lowest, int64_t highest) {
         POCK_INT(add_i, POCK_UNSIGNED(+))                                                            \
         POCK_INT(sub_i, POCK_UNSIGNED(-))                                                            \
         POCK_INT(mul_i, POCK_UNSIGNED(*))                                                            \
-        POCK_INT(scale_add, a + b * i->imm)                                                          \
+        POCK_INT(scale_add, a + static_cast<uint64_t>(b) * static_cast<uint64_t>(i->imm))            \
         POCK_INT(neg_i, -static_cast<uint64_t>(a))                                                   \
         POCK_INT(abs_i, a < 0 ? -static_cast<uint64_t>(a) : static_cast<uint64_t>(a))                \
         POCK_INT(min_i, a < b ? a : b)                                                               \
@@ -196,6 +196,7 @@ int64_t saturate(T v, int64_t lowest, int64_t highest) {
         POCK_INT(ne_i, a != b)                                                                       \
         POCK_INT(bit_and, a& b)                                                                      \
         POCK_INT(bit_or, a | b)                                                                      \
+        POCK_INT(bit_xor, a ^ b)                                                                     \
         POCK_INT(logical_not, !a)                                                                    \
         POCK_INT(shl, static_cast<uint64_t>(a) << (b & 63))                                          \
         POCK_INT(shr, a >> (b & 63))                                                                 \

@@ -18,7 +18,7 @@ constexpr OpRow kRows[] = {
     {"sqrt", 1},     {"round_even", 1}, {"exp", 1},      {"log", 1},     {"tanh", 1},     {"erf", 1},
     {"pow", 2},      {"floordiv", 2},   {"mod", 2},      {"<", 2, true}, {"<=", 2, true}, {"==", 2, true},
     {"!=", 2, true}, {"&&", 2, true},   {"||", 2, true}, {"not", 1},     {"select", 3},   {"cast", 1},
-    {"bitcast", 1},  {"bit_and", 2},    {"bit_or", 2},   {"shl", 2},     {"shr", 2}};
+    {"bitcast", 1},  {"bit_and", 2},    {"bit_or", 2},   {"bit_xor", 2}, {"shl", 2},      {"shr", 2}};
 static_assert(std::size(kRows) == static_cast<size_t>(ScalarOp::shr) + 1);
 
 using Op = ScalarOp;
@@ -118,6 +118,9 @@ bool fold(Op op, const std::vector<Expr>& args, DType type, int64_t* out) {
       break;
     case Op::bit_or:
       *out = arg(0) | arg(1);
+      break;
+    case Op::bit_xor:
+      *out = arg(0) ^ arg(1);
       break;
     case Op::shl:
       *out = static_cast<int64_t>(static_cast<uint64_t>(arg(0)) << (arg(1) & 63));
@@ -367,6 +370,7 @@ bool operands_fit(Op op, const std::vector<Expr>& args, DType type) {
       return size_of(type) == size_of(args[0]->type) && type != DType::mask;
     case Op::bit_and:
     case Op::bit_or:
+    case Op::bit_xor:
     case Op::shl:
     case Op::shr:
       return is_int(type) && all(type);

@@ -16,6 +16,7 @@ OpList contraction_ops();
 OpList window_ops();
 OpList resize_ops();
 OpList movement_ops();
+OpList random_ops();
 OpList loss_ops();
 OpList update_ops();
 

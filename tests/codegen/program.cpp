@@ -122,6 +122,8 @@ std::vector<int32_t> labels(unsigned seed) {
   return v;
 }
 
+constexpr uint64_t kSeed = 0x123456789abcdef0;
+
 void expect_training_like_interpreter(Compiled c, bool alone = false) {
   Step step(c.program);
   const pock_threads* threads = alone ? nullptr : &step.threads;
@@ -136,7 +138,7 @@ void expect_training_like_interpreter(Compiled c, bool alone = false) {
     std::memcpy(step.memory.arena + step.table->inputs[1].offset, y.data(), y.size() * 4);
     m.set(c.train->find("x"), make_data(x));
     m.set(c.train->find("labels"), make_data(y.data(), y.size() * 4));
-    step.table->scalars(hypers.data(), s, step.memory.scalars);
+    step.table->scalars(hypers.data(), s, kSeed, s, step.memory.scalars);
     for (size_t i = 0; i < c.train->scalars().size(); ++i)
       m.set(c.train->scalars()[i], make_data({step.memory.scalars[i]}));
     evaluate(*c.train, m);
@@ -183,7 +185,7 @@ TEST(Program, ScalarsOfAStep) {
     const std::string name = step.table->hypers[i].name;
     hypers.push_back(name == "lr" ? 0.25 : step.table->hypers[i].value);  // changed at run time
   }
-  step.table->scalars(hypers.data(), 37, step.memory.scalars);
+  step.table->scalars(hypers.data(), 37, 0, 37, step.memory.scalars);
   int checked = 0;
   for (size_t i = 0; i < c.train->scalars().size(); ++i) {
     const std::string& name = c.train->scalars()[i]->name;
@@ -205,11 +207,11 @@ TEST(Program, FloatModeOfTheCaller) {
   std::vector<double> hypers;
   for (uint32_t i = 0; i < step.table->hyper_count; ++i) hypers.push_back(step.table->hypers[i].value);
   const size_t count = step.table->scalars_count;
-  step.table->scalars(hypers.data(), 3, step.memory.scalars);
+  step.table->scalars(hypers.data(), 3, 0, 3, step.memory.scalars);
   const std::vector<float> expected(step.memory.scalars, step.memory.scalars + count);
   const unsigned before = _mm_getcsr(), upwards = before | _MM_ROUND_UP;
   _mm_setcsr(upwards);
-  step.table->scalars(hypers.data(), 3, step.memory.scalars);
+  step.table->scalars(hypers.data(), 3, 0, 3, step.memory.scalars);
   const unsigned after = _mm_getcsr() & ~0x3Fu;  // without the flags of what happened
   _mm_setcsr(before);
   EXPECT_EQ(after, upwards & ~0x3Fu);

@@ -12,6 +12,7 @@
 namespace pock {
 namespace {
 using onnx::TensorProto;
+using test::Attributes;
 using test::Model;
 using test::run;
 using testing::internal::CaptureStderr;
@@ -163,6 +164,48 @@ TEST(Parameters, StatisticsAreEachNodesOwn) {
                                              "statistic m:2", "statistic v:2"}));
   EXPECT_EQ(g->nodes()[0]->number("momentum"), 0.9);
   EXPECT_EQ(g->nodes()[0]->number("epsilon"), 1e-5);
+}
+
+// Before opset 12 a Dropout has no mode and is there for training; from then on an input says, and nothing said is off.
+TEST(Dropout, ModesByVersion) {
+  auto imported = [](int64_t opset, const test::Strings& more, Attributes attributes) {
+    Model m(opset);
+    m.input("x", {4}).floats("ratio", {}, {0.2f});
+    for (int on : {0, 1}) {
+      auto& t = m.tensor(on ? "yes" : "no", {}, TensorProto::BOOL);
+      t.add_int32_data(on);
+    }
+    test::Strings in = {"x"};
+    in.insert(in.end(), more.begin(), more.end());
+    m.node("Dropout", {"x"}, {"first"}).node("Dropout", in, {"y"}, attributes).output("y").output("first");
+    auto g = m.import();
+    const Node* n = g->outputs()[0]->node;
+    EXPECT_EQ(n->integer("id"), 1);
+    EXPECT_EQ(run(*g, {1, 2, 3, 4}), (Numbers{1, 2, 3, 4}));
+    return std::pair(n->number("ratio"), n->integer("active"));
+  };
+  using Mode = std::pair<double, int64_t>;
+  for (int64_t opset : {7, 10}) {
+    EXPECT_EQ(imported(opset, {}, {}), Mode(0.5, 1));
+    EXPECT_EQ(imported(opset, {}, {{"ratio", 0.3f}}), Mode(0.3, 1));
+  }
+  for (int64_t opset : {12, 13, 22}) {
+    EXPECT_EQ(imported(opset, {}, {}), Mode(0.5, 0));
+    EXPECT_EQ(imported(opset, {"ratio"}, {{"seed", int64_t{5}}}), Mode(0.2, 0));
+    EXPECT_EQ(imported(opset, {"ratio", "no"}, {}), Mode(0.2, 0));
+    EXPECT_EQ(imported(opset, {"ratio", "yes"}, {}), Mode(0.2, 1));
+    EXPECT_EQ(imported(opset, {"", "yes"}, {}), Mode(0.5, 1));
+  }
+}
+
+TEST(Dropout, Refusals) {
+  Model ratio(11), mask(13), computed(13);
+  ratio.input("x", {4}).node("Dropout", {"x"}, {"y"}, {{"ratio", 1.5f}}).output("y");
+  expect_has(ratio.problem(), "the ratio is 1.5, want 0 to 1");
+  mask.input("x", {4}).node("Dropout", {"x"}, {"y", "mask"}).output("y").output("mask");
+  expect_has(mask.problem(), "output 1 ('mask') is not supported");
+  computed.input("x", {4}).input("r", {}).node("Dropout", {"x", "r"}, {"y"}).output("y");
+  expect_has(computed.problem(), "input 'r' must be a constant");
 }
 
 TEST(Tensors, OtherFloatTypes) {

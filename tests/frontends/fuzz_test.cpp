@@ -127,9 +127,10 @@ TEST_F(Fuzz, Fields) {
           break;
         case 4: {
           static const char* kOps[] = {
-              "Conv",   "Gemm",    "MaxPool",   "Concat",    "Softmax",   "BatchNormalization",
-              "Gather", "Slice",   "Reshape",   "ReduceSum", "Unsqueeze", "ConstantOfShape",
-              "Pad",    "Squeeze", "Transpose", "Cast",      "Identity",  "Clip"};
+              "Conv",    "ConvTranspose", "AveragePool", "Resize",    "Upsample",  "MatMul",
+              "Dropout", "Gemm",          "MaxPool",     "Concat",    "Softmax",   "BatchNormalization",
+              "Gather",  "Slice",         "Reshape",     "ReduceSum", "Unsqueeze", "ConstantOfShape",
+              "Pad",     "Squeeze",       "Transpose",   "Cast",      "Identity",  "Clip"};
           node.set_op_type(kOps[below(std::size(kOps))]);
           break;
         }

@@ -112,7 +112,7 @@ TEST(Text, ErrorsNameTheirPlace) {
   expect_error("  const %c : f32[3] = [1, 2]", "5:23: f32[3] has 3 elements, given are 2");
   expect_error("  const %c : i8[] = 128", "5:21: these are no elements of i8[]");
   expect_error("  const %c : f32[] = 1e99", "5:22: these are no elements of f32[]");
-  expect_error("  scalar %s : f32[2]", "5:10: a scalar is f32[], not f32[2]");
+  expect_error("  scalar %s : f32[2]", "5:10: a scalar is f32[] or i32[], not f32[2]");
   expect_error("  optimizer %s : f32[3] of %x", "5:28: %x is no parameter");
   expect_error("  optimizer %s : f32[3] of %w", "5:13: the name does not start with \"w.\"");
   expect_error("  output \"x\"", "5:10: expected the name of a value, found \"x\"");

@@ -10,6 +10,7 @@
 #include "pock/ops/op.h"
 #include "pock/passes/passes.h"
 #include "train/net.h"
+#include "train/scalars.h"
 
 namespace pock::test {
 namespace {
@@ -22,7 +23,8 @@ TEST_P(NetGradient, AgreesWithDifferences) {
   PassOptions options;
   options.loss = "cross-entropy";
   std::unique_ptr<Graph> g = import_onnx(net.folder + "/model.onnx", {batch, {}});
-  for (PassFn pass : {attach_loss, select, norms, expand_without_gradient, autodiff}) pass(*g, options);
+  for (PassFn pass : {attach_loss, select, norms, dropout, expand_without_gradient, autodiff})
+    pass(*g, options);
   // Statistics must not move between evaluations.
   for (Node* n : g->nodes())
     if (n->op->has_effect()) g->erase(n);
@@ -36,6 +38,7 @@ TEST_P(NetGradient, AgreesWithDifferences) {
       data[i] = v->name == "labels" ? static_cast<double>(i % 3) : normal(random);
     memory.set(v, data);
   }
+  set_scalars(*g, scalar_formulas(options.optimizer), 1, &memory);
   evaluate(*g, memory);
   int checked = 0;
   for (const Value* p : g->params()) {

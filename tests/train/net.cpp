@@ -7,7 +7,7 @@
 
 namespace pock::test {
 
-const std::vector<std::string> kNets = {"mlp", "lenet", "bn_cnn", "mobile", "twice"};
+const std::vector<std::string> kNets = {"mlp", "lenet", "bn_cnn", "mobile", "dropped", "twice"};
 
 Net::Net(const std::string& name) : name(name), folder(std::string(kSourceDir) + "/tests/train/" + name) {
   auto curve = nlohmann::json::parse(read_file(folder + "/curve.json"));

@@ -121,6 +121,46 @@ class Twice(nn.Module):
         return self.fc2(torch.tanh(self.mix(torch.tanh(self.mix(x)))))
 
 
+def philox(counter, key):
+    """Philox4x32-10: four arrays of 32-bit words in uint64 as counter, two words as key."""
+    low, c = np.uint64(0xFFFFFFFF), list(counter)
+    for step in range(10):
+        a, b = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
+        k = [np.uint64((key[0] + step * 0x9E3779B9) & 0xFFFFFFFF), np.uint64((key[1] + step * 0xBB67AE85) & 0xFFFFFFFF)]
+        c = [b >> np.uint64(32) ^ c[1] ^ k[0], b & low, a >> np.uint64(32) ^ c[3] ^ k[1], a & low]
+    return c
+
+
+class Dropout(nn.Dropout):
+    """Drops what pock drops with --seed 0: `number` is the layer's among the file's."""
+
+    def __init__(self, p, number):
+        super().__init__(p)
+        self.number, self.steps = number, 0
+
+    def forward(self, x):
+        if torch.onnx.is_in_onnx_export():
+            return super().forward(x)
+        self.steps += 1
+        blocks = np.arange((x.numel() + 3) // 4, dtype=np.uint64)
+        words = philox([np.full_like(blocks, self.steps), np.full_like(blocks, self.number), blocks, 0 * blocks], (0, 0))
+        kept = np.stack(words, 1).ravel()[:x.numel()] >= round(self.p * 2**32)
+        return x * torch.from_numpy(kept.reshape(x.shape)).to(x.dtype) / (1 - self.p)
+
+
+class Dropped(nn.Module):
+    """A dropout on images and one on features, neither of a size that blocks of 4 or 32 divide."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.fc1, self.fc2 = nn.Conv2d(2, 5, 3), nn.Linear(5 * 7 * 9, 33), nn.Linear(33, 6)
+        self.drop1, self.drop2 = Dropout(0.2, 0), Dropout(0.5, 1)
+
+    def forward(self, x):
+        x = self.drop1(torch.tanh(self.conv(x)))
+        return self.fc2(self.drop2(torch.tanh(self.fc1(torch.flatten(x, 1)))))
+
+
 @dataclasses.dataclass
 class Case:
     net: type
@@ -139,6 +179,7 @@ CASES = {
     "lenet": Case(LeNet, "sgd:lr=0.05", (1, 28, 28), 10, 8, np.uint8, 17),
     "bn_cnn": Case(BnCnn, "sgd:lr=0.002,momentum=0.9", (3, 19, 17), 7, 8, np.int32, 13),
     "mobile": Case(Mobile, "sgd:lr=0.006,momentum=0.9,weight_decay=0.001", (3, 32, 32), 10, 8, np.int64, 15),
+    "dropped": Case(Dropped, "sgd:lr=0.05,momentum=0.9", (2, 9, 11), 6, 7, np.int64, 17),
     "twice": Case(Twice, "sgd:lr=0.1", (2, 11, 13), 5, 8, np.int64, 16),
 }
 

@@ -45,6 +45,8 @@ def export(case, net, path):
     # Equal tensors stay separate initializers only if the outermost module says it is training; see also
     # examples/fashion-mnist/export.py. The batch norms inside stay in eval mode.
     net.training = True
+    for module in net.modules():
+        module.training |= isinstance(module, torch.nn.Dropout)
     torch.onnx.export(net, torch.zeros(2, *case.shape), str(path), opset_version=13,
                       training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False,
                       input_names=["x"], output_names=["logits"], dynamic_axes={"x": {0: "N"}, "logits": {0: "N"}})

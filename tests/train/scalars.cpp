@@ -22,6 +22,9 @@ void set_scalars(const Graph& g, const ScalarFormulas& formulas, int step, Memor
     loop::interpret(kernel, {hypers.data(), &value});
     if (const Value* v = g.find(name)) memory->set(v, std::vector<double>{value});
   }
+  const double words[] = {0, 0, static_cast<double>(step)};  // --seed 0
+  for (size_t i = 0; i < std::size(words); ++i)
+    if (const Value* v = g.find(kRandomWords[i])) memory->set(v, std::vector<double>{words[i]});
 }
 
 }  // namespace pock::test

@@ -56,10 +56,14 @@ enum class ValueKind : uint8_t {
   statistic,  // a running statistic: changed by updates, saved, never trained
   optimizer,  // optimizer state, zero at start; `slot` and `owner` say whose
   constant,   // known at compile time
-  scalar,     // a number of the optimizer that the runtime computes for every step (lr, ...)
+  scalar,     // what the runtime computes for every step: numbers of the optimizer (lr, ...), f32, and the
+              // words that random numbers come from (seed_low, ...), i32
   result      // made by a node
 };
 const char* to_string(ValueKind);
+// The scalars of random numbers: the two halves of the trainer's seed, and the number of the micro-batch, which
+// counts from 1.
+inline constexpr const char* kRandomWords[] = {"seed_low", "seed_high", "micro_step"};
 
 struct Value {
   int id = 0;  // unique in the graph, never reused
@@ -117,7 +121,7 @@ class Graph {
   Value* add_statistic(std::string name, Type, Data, Loc = {});
   Value* add_optimizer_state(Value* owner, std::string slot, Type);
   Value* add_constant(Type, Data);
-  Value* add_scalar(std::string name);  // f32[]
+  Value* add_scalar(std::string name, DType = DType::f32);
   void add_output(Value*, std::string name = "");
   void remove_output(size_t i);
 

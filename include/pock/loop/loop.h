@@ -91,6 +91,7 @@ enum class ScalarOp : uint8_t {
   bitcast,  // between types of equal width
   bit_and,
   bit_or,
+  bit_xor,
   shl,
   shr  // arithmetic
 };

@@ -25,10 +25,19 @@ struct NormRule {
 // "fold", "layer1.*=frozen". Throws Error listing the modes.
 NormRule parse_norm_rule(const std::string& text);
 
+struct DropoutRule {
+  std::string pattern;  // glob over the node's name; "*" for all
+  bool on;
+  std::optional<double> ratio;  // in the place of the node's own
+};
+// "on", "off", "0.3", "classifier.*=off". Throws Error saying what it wants.
+DropoutRule parse_dropout_rule(const std::string& text);
+
 // What to train and how; and what passes need to know of a target, as numbers.
 struct PassOptions {
   std::vector<std::string> train, freeze;  // globs over parameter names; none: train all
   std::vector<NormRule> norms;
+  std::vector<DropoutRule> dropouts;
   std::optional<bool> unbiased_variance;  // of running variances; unset: by the model's producer
   std::string loss;                       // "" = derive
   OptimizerChoice optimizer;
@@ -66,6 +75,8 @@ struct RunOptions {
 
 std::vector<PassRun> run_passes(Graph&, const std::vector<Pass>&, const PassOptions&, const RunOptions& = {});
 
+// [PATTERN=]CHOICE: the pattern, "*" where there is none, and the choice.
+std::pair<std::string, std::string> split_rule(const std::string& text);
 bool glob_match(std::string_view pattern, std::string_view name);  // * and ?
 
 }  // namespace pock

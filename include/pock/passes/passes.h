@@ -14,9 +14,10 @@ namespace pock {
 // From a model to a training step.
 int preprocess(Graph&, const PassOptions&);  // u8 inputs scaled and normalised in the graph
 int attach_loss(Graph&,
-                const PassOptions&);     // the one output is the loss; in inference it follows the model's
-int select(Graph&, const PassOptions&);  // marks what is trained
-int norms(Graph&, const PassOptions&);   // batch norm: train, frozen or fold
+                const PassOptions&);      // the one output is the loss; in inference it follows the model's
+int select(Graph&, const PassOptions&);   // marks what is trained
+int norms(Graph&, const PassOptions&);    // batch norm: train, frozen or fold
+int dropout(Graph&, const PassOptions&);  // which drop; none in inference
 int expand_without_gradient(Graph&, const PassOptions&);  // Expand operators that have no gradient rule
 int autodiff(Graph&, const PassOptions&);                 // outputs "NAME.grad" for all that is trained
 int update(Graph&, const PassOptions&);                   // the optimizer's steps; takes those outputs away
