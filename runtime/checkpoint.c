@@ -50,26 +50,34 @@ static void put_header(struct pock_text* out, const struct pock_program* program
   while (out->length % 8) pock_put(out, ' ');
 }
 
-static int64_t write_file(int fd, const struct pock_program* program, const struct pock_buffers* memory,
-                          const struct pock_progress* progress) {
+void pock_put_checkpoint_head(struct pock_text* out, const struct pock_program* program,
+                              const struct pock_buffers* memory, const struct pock_progress* progress) {
   uint32_t crc = 0;
-  for (uint32_t i = 0; i < program->tensor_count; ++i) {
+  for (uint32_t i = 0; i < program->tensor_count && out->capacity; ++i) {
     const struct pock_tensor* t = &program->tensors[i];
     const char* bytes = pock_saved_tensor(t, memory);
     if (bytes) crc = pock_crc32(crc, (const uint8_t*)bytes, t->bytes);
   }
   struct pock_text header = {0};  // measures
   put_header(&header, program, progress, crc);
+  uint64_t start = out->length, length = header.length;
+  pock_put_bytes(out, (const char*)&length, 8);
+  put_header(out, program, progress, crc);
+  if (out->length > out->capacity) return;
+  struct pock_text checksum = {out->data + start + POCK_CRC_AT, 0, 8};
+  pock_format(&checksum, "%08x", pock_header_crc((const uint8_t*)out->data + start, out->length - start));
+}
+
+static int64_t write_file(int fd, const struct pock_program* program, const struct pock_buffers* memory,
+                          const struct pock_progress* progress) {
+  struct pock_text head = {0};  // measures
+  pock_put_checkpoint_head(&head, program, memory, progress);
   struct pock_file block;
-  block.length = header.length + 8;
+  block.length = head.length;
   block.bytes = pock_reserve(block.length);
   if (!block.bytes) return -12;
-  uint64_t length = header.length;
-  memcpy((char*)block.bytes, &length, 8);
-  header = (struct pock_text){(char*)block.bytes + 8, 0, header.length};
-  put_header(&header, program, progress, crc);
-  struct pock_text checksum = {(char*)block.bytes + POCK_CRC_AT, 0, 8};
-  pock_format(&checksum, "%08x", pock_header_crc(block.bytes, block.length));
+  head = (struct pock_text){(char*)block.bytes, 0, block.length};
+  pock_put_checkpoint_head(&head, program, memory, progress);
   int64_t error = pock_write(fd, block.bytes, block.length);
   pock_unmap_file(&block);
   for (uint32_t i = 0; i < program->tensor_count && !error; ++i) {
@@ -86,9 +94,8 @@ static bool with_suffix(char path[4096], const char* base, const char* suffix) {
   return text.length <= text.capacity;
 }
 
-// A gradient may overflow where the loss did not: then there is nothing worth saving. Null if all is finite.
-static const struct pock_tensor* not_finite(const struct pock_program* program,
-                                            const struct pock_buffers* memory) {
+const struct pock_tensor* pock_not_finite(const struct pock_program* program,
+                                          const struct pock_buffers* memory) {
   for (uint32_t i = 0; i < program->tensor_count; ++i) {
     const struct pock_tensor* t = &program->tensors[i];
     const char* bytes = pock_saved_tensor(t, memory);
@@ -106,7 +113,7 @@ bool pock_save_checkpoint(const struct pock_program* program, const struct pock_
                           const struct pock_progress* progress, const char* path, bool keep_previous,
                           struct pock_text* why) {
   char fresh[4096], previous[4096];
-  const struct pock_tensor* spoilt = not_finite(program, memory);
+  const struct pock_tensor* spoilt = pock_not_finite(program, memory);
   if (spoilt) {
     pock_format(
         why,

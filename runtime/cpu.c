@@ -35,19 +35,34 @@ uint64_t pock_cpu_have(void) {
   return have;
 }
 
-void pock_flush_denormals(void) {
-  uint32_t mxcsr = 0x9FC0;  // FTZ, DAZ, every exception masked, round to nearest
+uint64_t pock_float_mode(void) {
+  uint32_t mxcsr;
+  __asm__ volatile("stmxcsr %0" : "=m"(mxcsr));
+  return mxcsr;
+}
+
+void pock_set_float_mode(uint64_t mode) {
+  uint32_t mxcsr = (uint32_t)mode;
   __asm__ volatile("ldmxcsr %0" : : "m"(mxcsr));
+}
+
+void pock_flush_denormals(void) {
+  pock_set_float_mode(0x9FC0);  // FTZ, DAZ, every exception masked, round to nearest
 }
 
 #elif defined(__aarch64__)
 
 uint64_t pock_cpu_have(void) { return 0; }
 
-void pock_flush_denormals(void) {
-  uint64_t fpcr = 1 << 24;  // FZ
-  __asm__ volatile("msr fpcr, %0" : : "r"(fpcr));
+uint64_t pock_float_mode(void) {
+  uint64_t fpcr;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
+  return fpcr;
 }
+
+void pock_set_float_mode(uint64_t mode) { __asm__ volatile("msr fpcr, %0" : : "r"(mode)); }
+
+void pock_flush_denormals(void) { pock_set_float_mode(1 << 24 /* FZ */); }
 
 #endif
 

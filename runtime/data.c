@@ -254,7 +254,7 @@ static bool is_channels_last(const struct pock_array* array, const struct pock_i
   return true;
 }
 
-static void check_values(const struct pock_source* source, struct pock_text* why) {
+void pock_check_values(const struct pock_source* source, struct pock_text* why) {
   const struct pock_input* input = source->input;
   if (!is_whole(source->array.dtype)) return;
   int64_t low = INT64_MIN, high = INT64_MAX;  // both inclusive
@@ -292,7 +292,7 @@ static void check_source(const struct pock_source* source, struct pock_text* why
     if (array->dtype == POCK_U8 && input->feed == POCK_DATA)
       pock_format(why, "; recompile with --input-scale/--input-mean/--input-std to feed bytes");
   } else {
-    check_values(source, why);
+    pock_check_values(source, why);
   }
 }
 

@@ -21,35 +21,6 @@ uint32_t pock_fill_batch(struct pock_trainer* t, const struct pock_dataset* set,
   return rows;
 }
 
-const void* pock_output_data(const struct pock_trainer* t, const struct pock_output* output) {
-  const struct pock_buffers* m = &t->memory;
-  const char* const blocks[] = {m->arena, m->params, m->state, m->weights};
-  return blocks[output->block] + output->offset;
-}
-
-static bool is_judged(const struct pock_input* input) {
-  return input->feed == POCK_LABELS && input->classes > 0;
-}
-
-// Whether a class has the largest score, the first of equals. Where a score is no number none has.
-static bool is_best(const float* scores, uint64_t classes, uint64_t label) {
-  bool best = true;
-  for (uint64_t i = 0; i < classes; ++i)
-    best &= i < label ? scores[label] > scores[i] : scores[label] >= scores[i];
-  return best;
-}
-
-// How many of the class ids of sample `sample`, in row `row` of the batch, have the largest score.
-static uint64_t right_labels(const struct pock_trainer* t, const struct pock_source* source, uint64_t sample,
-                             uint32_t row) {
-  uint64_t classes = (uint64_t)source->input->classes, n = source->elements, right = 0;
-  const float* scores = pock_output_data(t, &t->program->outputs[source->input->output]);
-  scores += row * n * classes;
-  for (uint64_t i = 0; i < n; ++i, scores += classes)
-    right += is_best(scores, classes, (uint64_t)pock_whole_at(&source->array, sample * n + i));
-  return right;
-}
-
 bool pock_evaluate(struct pock_trainer* t, const struct pock_dataset* set) {
   const struct pock_program* p = t->program;
   bool whole = p->infer_loss_count < p->batch;  // one loss a batch, which then must be full
@@ -61,11 +32,11 @@ bool pock_evaluate(struct pock_trainer* t, const struct pock_dataset* set) {
     if (pock_interrupted(t)) return false;
     uint32_t rows = pock_fill_batch(t, set, first);
     p->infer(&t->memory, &t->threads);
-    const float* losses = (const float*)(t->memory.arena + p->infer_loss_offset);
     for (uint32_t row = 0; row < rows; ++row) {
-      sum += losses[whole ? 0 : row];
+      sum += pock_loss_of_row(p, &t->memory, row);
       for (uint32_t i = 0; i < p->input_count; ++i)
-        if (is_judged(&p->inputs[i])) right[i] += right_labels(t, &set->sources[i], first + row, row);
+        if (pock_is_judged(&p->inputs[i]))
+          right[i] += pock_right_labels(p, &t->memory, &set->sources[i], first + row, row);
     }
   }
   t->score.samples = samples;
@@ -78,7 +49,7 @@ bool pock_evaluate(struct pock_trainer* t, const struct pock_dataset* set) {
 void pock_put_score(struct pock_text* out, const struct pock_trainer* t, bool json) {
   const struct pock_program* p = t->program;
   uint32_t judged = 0;
-  for (uint32_t i = 0; i < p->input_count; ++i) judged += is_judged(&p->inputs[i]);
+  for (uint32_t i = 0; i < p->input_count; ++i) judged += pock_is_judged(&p->inputs[i]);
   if (json) {
     pock_format(out, "\"loss\":");
     pock_put_json_number(out, t->score.loss);
@@ -86,7 +57,7 @@ void pock_put_score(struct pock_text* out, const struct pock_trainer* t, bool js
     pock_format(out, "loss %.5g", t->score.loss);
   }
   for (uint32_t i = 0; i < p->input_count; ++i) {
-    if (!is_judged(&p->inputs[i])) continue;
+    if (!pock_is_judged(&p->inputs[i])) continue;
     pock_format(out, json ? ",\"accuracy" : ", accuracy");
     if (judged > 1) {
       pock_put(out, json ? '.' : ' ');

@@ -52,7 +52,7 @@ static int64_t open_target(const struct pock_trainer* t, struct target* target) 
 static int64_t write_batch(const struct pock_trainer* t, const struct target* target, uint32_t rows) {
   const struct pock_output* o = target->output;
   uint64_t bytes = has_rows(t, o) ? o->bytes / t->program->batch * rows : o->bytes;
-  return pock_write(target->fd, pock_output_data(t, o), bytes);
+  return pock_write(target->fd, pock_output_data(o, &t->memory), bytes);
 }
 
 static bool failed(const struct target* target, int64_t error) {

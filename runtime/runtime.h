@@ -79,6 +79,8 @@ void pock_say(const char* format, ...) __attribute__((format(printf, 1, 2)));  /
 uint64_t pock_cpu_have(void);                             // enum pock_cpu
 void pock_put_cpu(struct pock_text* out, uint64_t bits);  // "avx2, fma"
 void pock_flush_denormals(void);                          // this thread: denormals are zero, round to nearest
+uint64_t pock_float_mode(void);                           // of this thread
+void pock_set_float_mode(uint64_t mode);
 
 // ---- threads_linux.c, threads_none.c
 struct pock_pool;
@@ -115,12 +117,23 @@ struct pock_dataset {
 // there was one. The files came from --data and --labels, with `prefix` ("" or "eval-") in their names.
 bool pock_open_dataset(const struct pock_program* program, const char* const* paths, const char* prefix,
                        struct pock_dataset* set, struct pock_text* report);
+// Says which element is no class id, or does not fit the input's type.
+void pock_check_values(const struct pock_source* source, struct pock_text* why);
 // Copies one sample of every source into row `row` of the batch; zeros where a source has no file.
 void pock_gather(const struct pock_dataset* set, uint64_t sample, uint32_t row, char* arena, bool infer);
 // Of an array of whole numbers, any of the types that are read.
 int64_t pock_whole_at(const struct pock_array* array, uint64_t i);
 // Copies floats; denormals become zero.
 void pock_copy_floats(float* to, const void* from, uint64_t count);
+
+// ---- score.c
+// What infer() made of the batch.
+const void* pock_output_data(const struct pock_output* output, const struct pock_buffers* memory);
+float pock_loss_of_row(const struct pock_program* program, const struct pock_buffers* memory, uint32_t row);
+bool pock_is_judged(const struct pock_input* input);
+// How many of the class ids of sample `sample`, in row `row` of the batch, have the largest score.
+uint64_t pock_right_labels(const struct pock_program* program, const struct pock_buffers* memory,
+                           const struct pock_source* source, uint64_t sample, uint32_t row);
 
 // ---- shuffle.c
 struct pock_shuffle {
@@ -146,6 +159,13 @@ struct pock_progress {
 // The block that a tensor lives in and its first byte; NULL for what is not saved.
 char* pock_saved_tensor(const struct pock_tensor* tensor, const struct pock_buffers* memory);
 const char* pock_safetensors_dtype(uint8_t dtype);
+// All of a checkpoint that stands in front of its tensors, which follow in the program's order. Where `out` has no
+// room at all, it measures.
+void pock_put_checkpoint_head(struct pock_text* out, const struct pock_program* program,
+                              const struct pock_buffers* memory, const struct pock_progress* progress);
+// A gradient may overflow where the loss did not: then there is nothing worth saving. NULL if all is finite.
+const struct pock_tensor* pock_not_finite(const struct pock_program* program,
+                                          const struct pock_buffers* memory);
 // False with the reason in `why`; FILE is then as it was.
 bool pock_save_checkpoint(const struct pock_program* program, const struct pock_buffers* memory,
                           const struct pock_progress* progress, const char* path, bool keep_previous,

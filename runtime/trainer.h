@@ -71,9 +71,6 @@ void pock_put_score(struct pock_text* out, const struct pock_trainer* t, bool js
 // The rows that are samples.
 uint32_t pock_fill_batch(struct pock_trainer* t, const struct pock_dataset* set, uint64_t first);
 
-// What infer() made of the batch.
-const void* pock_output_data(const struct pock_trainer* t, const struct pock_output* output);
-
 void pock_put_json_number(struct pock_text* out, double value);  // null where JSON has no such number
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "pock/codegen/compile.h"
@@ -14,9 +15,14 @@ namespace pock {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 // What the code generator writes; the stages before it are "graph" and "loops".
-constexpr std::pair<const char*, Emit> kCode[] = {
-    {"exe", Emit::exe}, {"obj", Emit::obj}, {"llvm-ir", Emit::llvm_ir}, {"asm", Emit::assembly}};
+constexpr std::pair<const char*, Emit> kCode[] = {{"exe", Emit::exe},
+                                                  {"lib", Emit::lib},
+                                                  {"obj", Emit::obj},
+                                                  {"llvm-ir", Emit::llvm_ir},
+                                                  {"asm", Emit::assembly}};
 
 ImportOptions import_options(const CompileArgs& args) {
   ImportOptions options;
@@ -127,7 +133,8 @@ void say_choices(const CompileArgs& args, const Graph& model, const std::string&
   if (args.optimizer.empty()) say(fmt::format("optimizer: none given, so {}", to_string(optimizer)));
 }
 
-void say_result(const std::string& out, const Program& program, size_t bytes, double seconds) {
+void say_result(const std::vector<std::string>& places, const Program& program, size_t bytes,
+                double seconds) {
   const Plan& plan = program.train_plan;
   say(fmt::format("trained: {}", program.options.scheme));
   say(fmt::format(
@@ -136,12 +143,12 @@ void say_result(const std::string& out, const Program& program, size_t bytes, do
       bytes_text(std::max(plan.lower_bound, program.infer_plan.lower_bound)),
       plan.peak_node ? "'" + plan.peak_node->loc.name + "'" : "none", bytes_text(program.params.bytes),
       bytes_text(program.state.bytes)));
-  bool printed = out == "-";
-  std::string next =
-      printed ? ""
-              : fmt::format("; try {}{} train --help", out.find('/') == std::string::npos ? "./" : "", out);
-  say(fmt::format("wrote {} ({}, {} kernels) in {:.1f} s{}", printed ? "to standard output" : out,
-                  bytes_text(static_cast<int64_t>(bytes)), program.kernels.size(), seconds, next));
+  const std::string& out = places[0];
+  std::string what = out == "-" ? "to standard output" : fmt::format("{}", fmt::join(places, " and ")), next;
+  if (out != "-" && places.size() == 1)
+    next = fmt::format("; try {}{} train --help", out.find('/') == std::string::npos ? "./" : "", out);
+  say(fmt::format("wrote {} ({}, {} kernels) in {:.1f} s{}", what, bytes_text(static_cast<int64_t>(bytes)),
+                  program.kernels.size(), seconds, next));
 }
 
 std::string code(Program& program, const std::string& kind) {
@@ -151,16 +158,40 @@ std::string code(Program& program, const std::string& kind) {
   return loops_text(program);
 }
 
+// -o [FOLDER/]NAME for a library: NAME starts the names of its functions.
+std::string library_name(const CompileArgs& args) {
+  std::string name = args.out == "-" ? "" : fs::path(args.out).filename().string();
+  auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  bool good = !name.empty() && letter(name[0]);
+  for (char c : name) good &= letter(c) || (c >= '0' && c <= '9') || c == '_';
+  if (!good)
+    throw error(
+        "-o '{}': --emit lib writes libNAME.a and NAME.h, where NAME starts the names of C functions: give a "
+        "letter, then letters, digits and underscores",
+        args.out);
+  return name;
+}
+
+// The files that are written, the report aside.
+std::vector<std::string> results(const CompileArgs& args) {
+  if (args.emit != "lib") return {args.out.empty() ? "-" : args.out};
+  fs::path folder = fs::path(args.out).parent_path();
+  std::string name = library_name(args);
+  return {(folder / ("lib" + name + ".a")).string(), (folder / (name + ".h")).string()};
+}
+
 // What is read must not be written over, nor one result by another.
 void check_places(const CompileArgs& args) {
-  std::string out = args.out.empty() ? "-" : args.out;
   if (args.model.empty()) throw error("the name of the model is empty");
   if (args.emit == "graph" && !args.report.empty())
     throw error("--report describes a compiled program; --emit graph ends before there is one");
-  if (same_place(out, args.model)) throw error("-o {} would write over the model", out);
-  if (args.report.empty()) return;
-  if (same_place(args.report, args.model)) throw error("--report {} would write over the model", args.report);
-  if (same_place(args.report, out)) throw error("-o and --report are both '{}'", out);
+  for (const std::string& out : results(args)) {
+    if (same_place(out, args.model)) throw error("-o {} would write over the model", out);
+    if (!args.report.empty() && same_place(args.report, out))
+      throw error("-o and --report are both '{}'", out);
+  }
+  if (!args.report.empty() && same_place(args.report, args.model))
+    throw error("--report {} would write over the model", args.report);
 }
 
 }  // namespace
@@ -217,18 +248,24 @@ void run_compile(const CompileArgs& args) {
   compile.loss_name = loss;
   compile.scheme = scheme_text(*train);
   compile.model_name = model->model_file;
+  if (args.emit == "lib") compile.library = library_name(args);
   Program program = lower(*train, *infer, compile);
 
-  std::string bytes = code(program, args.emit);
+  std::vector<std::string> contents = {code(program, args.emit)};
+  if (args.emit == "lib") contents.push_back(library_header(program));
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   std::optional<NewFile> report;
   if (!args.report.empty())
     report.emplace(args.report,
                    report_json(args, program, train_runs, infer_runs, seconds.count()).dump(2) + "\n");
-  std::string out = args.out.empty() ? "-" : args.out;
-  NewFile(out, bytes, args.emit == "exe").commit();
+  std::vector<std::string> places = results(args);
+  std::vector<std::unique_ptr<NewFile>> files;
+  for (size_t i = 0; i < places.size(); ++i)
+    files.push_back(std::make_unique<NewFile>(places[i], contents[i], args.emit == "exe"));
+  for (auto& file : files) file->commit();
   if (report) report->commit();
-  if (args.emit == "exe") say_result(out, program, bytes.size(), seconds.count());
+  if (args.emit == "exe" || args.emit == "lib")
+    say_result(places, program, contents[0].size(), seconds.count());
 }
 
 }  // namespace pock

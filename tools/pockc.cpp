@@ -71,7 +71,8 @@ void add_compile(CLI::App& app) {
   auto a = std::make_shared<CompileArgs>();  // CLI11 keeps references: the callback below keeps it alive
   PassOptions& p = a->passes;
   c->add_option("MODEL", a->model, "the model, an .onnx file")->required();
-  c->add_option("-o,--output", a->out, "where to write; '-' is standard output");
+  c->add_option("-o,--output", a->out,
+                "where to write; '-' is standard output. For a library: NAME gives libNAME.a and NAME.h");
   c->add_option("--emit", a->emit, "what to write")
       ->check(CLI::IsMember(emit_choices()))
       ->capture_default_str();
@@ -137,8 +138,8 @@ void add_compile(CLI::App& app) {
       ->group("Looking inside");
   add_switches(c, &a->disabled);
   c->callback([a] {
-    if (a->out.empty() && (a->emit == "exe" || a->emit == "obj"))
-      throw error("--emit {} needs -o FILE", a->emit);
+    if (a->out.empty() && (a->emit == "exe" || a->emit == "lib" || a->emit == "obj"))
+      throw error("--emit {} needs -o {}", a->emit, a->emit == "lib" ? "NAME" : "FILE");
     run_compile(*a);
   });
 }
@@ -168,7 +169,9 @@ void add_opt(CLI::App& app) {
   c->add_option("FILE", a->file, "a .pock file")->required();
   c->add_option("--passes", a->passes, "the passes to run, separated by commas: " + pass_names())
       ->delimiter(',');
-  c->add_option("-o,--output", a->out, "where to write; '-' is standard output")->capture_default_str();
+  c->add_option("-o,--output", a->out,
+                "where to write; '-' is standard output. For a library: NAME gives libNAME.a and NAME.h")
+      ->capture_default_str();
   c->callback([a] { run_opt(a->file, a->passes, a->out); });
 }
 

@@ -8,6 +8,7 @@
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Transforms/IPO/Internalize.h>
 
+#include <set>
 #include <unordered_map>
 
 #include "llvm/elf.h"
@@ -24,8 +25,8 @@
 namespace pock {
 namespace {
 
-void link_runtime(llvm::Module& module, const Target& target) {
-  for (const std::string& name : target.runtime) {
+void link_runtime(llvm::Module& module, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
     const std::string_view bitcode = runtime_bitcode(name);
     POCK_CHECK(!bitcode.empty(), "no runtime named {}", name);
     auto runtime = must(llvm::parseBitcodeFile({llvm::StringRef(bitcode), name}, module.getContext()));
@@ -33,8 +34,36 @@ void link_runtime(llvm::Module& module, const Target& target) {
     const bool failed = llvm::Linker::linkModules(module, std::move(runtime));
     POCK_CHECK(!failed, "runtime {} does not fit the program", name);
   }
-  // What only assembly refers to, or code generation may call, is marked as used by the runtime.
-  llvm::internalizeModule(module, [](const llvm::GlobalValue& v) { return v.getName() == "_start"; });
+}
+
+// What only assembly refers to, or code generation may call, is marked as used by the runtime.
+void keep_only(llvm::Module& module, const std::set<std::string>& names) {
+  llvm::internalizeModule(module, [&](const llvm::GlobalValue& v) { return names.count(v.getName().str()); });
+}
+
+// Gives the runtime's functions pock_lib_NAME the library's own names, which are all that is seen of it.
+void name_library(llvm::Module& module, const std::string& library) {
+  constexpr std::string_view kPrefix = "pock_lib_";
+  std::vector<llvm::Function*> functions;
+  for (llvm::Function& f : module)
+    if (!f.isDeclaration() && f.getName().starts_with(kPrefix)) functions.push_back(&f);
+  std::set<std::string> names;
+  for (llvm::Function* f : functions) {
+    const std::string name = library + "_" + f->getName().substr(kPrefix.size()).str();
+    llvm::GlobalValue* other = module.getNamedValue(name);
+    if (other && other != f) other->setName(name + ".private");
+    f->setName(name);
+    names.insert(name);
+  }
+  keep_only(module, names);
+}
+
+void check_needs_nothing(const std::string& object) {
+  auto file = must(llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(object, "library")));
+  for (const llvm::object::SymbolRef& s : file->symbols()) {
+    const bool missing = must(s.getFlags()) & llvm::object::SymbolRef::SF_Undefined;
+    POCK_CHECK(!missing || must(s.getName()).empty(), "the library needs {}", must(s.getName()).str());
+  }
 }
 
 void measure(Program& program, const std::vector<std::vector<std::string>>& names,
@@ -67,14 +96,25 @@ std::string emit(Program& program, Emit what) {
   }
   emit_program(module, program, phases);
 
-  if (what == Emit::exe) link_runtime(module, target);
+  if (what == Emit::exe) {
+    link_runtime(module, target.runtime);
+    keep_only(module, {"_start"});
+  }
+  if (what == Emit::lib) {
+    link_runtime(module, target.library_runtime);
+    name_library(module, program.options.library);
+  }
   optimize(module, *machine);
   if (what == Emit::llvm_ir) return to_text(module);
   if (what == Emit::assembly) return to_assembly(module, *machine);
   const std::string object = to_object(module, *machine);
   measure(program, names, object);
-  const std::string weights = data_object(weights_section(program), kWeightsSymbol, kElfX86_64);
-  return what == Emit::exe ? link_program({object, weights}) : link_objects({object, weights});
+  const std::string weights = data_object(weights_section(program), weights_symbol(program), kElfX86_64);
+  if (what == Emit::exe) return link_program({object, weights});
+  const std::string whole = link_objects({object, weights});
+  if (what == Emit::obj) return whole;
+  check_needs_nothing(whole);
+  return archive(whole, program.options.library + ".o");
 }
 
 }  // namespace pock

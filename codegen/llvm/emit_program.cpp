@@ -3,14 +3,11 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
-#include <algorithm>
-#include <unordered_map>
-
+#include "library.h"
 #include "llvm/emit_steps.h"
 #include "llvm/machine.h"
-#include "place.h"
-#include "pock.h"
 #include "pock/support/diag.h"
+#include "tables.h"
 
 namespace pock {
 namespace {
@@ -23,14 +20,14 @@ class Tables {
       : module_(module), p_(program), c_(module.getContext()), b_(module.getContext()) {}
 
   void emit(const EntryPoints& entries) {
-    const std::vector<Constant*> tensors = tensor_rows(), inputs = input_rows(), outputs = output_rows(),
-                                 hypers = hyper_rows();
     const Graph &train = *p_.train, &infer = *p_.infer;
-    const int64_t batch = batch_of(train);
     POCK_CHECK(!train.outputs().empty() && !infer.outputs().empty(), "graph {} has no loss", train.name);
+    const std::vector<Constant*> tensors = this->tensors(), inputs = this->inputs(),
+                                 outputs = this->outputs(), hypers = this->hypers();
+    const int64_t batch = batch_of(p_);
     const Value* infer_loss = infer.outputs().back();
     auto* weights = new llvm::GlobalVariable(module_, b_.getInt8Ty(), true,
-                                             llvm::GlobalValue::ExternalLinkage, nullptr, kWeightsSymbol);
+                                             llvm::GlobalValue::ExternalLinkage, nullptr, weights_symbol(p_));
     weights->setVisibility(llvm::GlobalValue::HiddenVisibility);
     Constant* program = record({text(p_.options.model_name),
                                 text(train.model_hash),
@@ -44,7 +41,7 @@ class Tables {
                                 table(outputs),
                                 table(hypers),
                                 weights,
-                                u64(p_.arena_bytes()),
+                                u64(p_.options.library.empty() ? p_.arena_bytes() : library_arena_bytes(p_)),
                                 u64(p_.params.bytes),
                                 u64(p_.state.bytes),
                                 u64(p_.weights.bytes),
@@ -100,23 +97,6 @@ class Tables {
     return global(llvm::ConstantArray::get(llvm::ArrayType::get(rows[0]->getType(), rows.size()), rows));
   }
 
-  // The runtime fills every input sample by sample.
-  int64_t batch_of(const Graph& g) {
-    if (g.inputs().empty()) return 1;
-    for (const Value* v : g.inputs())
-      if (v->type.rank() == 0)
-        throw Error(v->loc(), "is {}: it has no axis for the samples", to_string(v->type));
-    const Value* first = g.inputs()[0];
-    const int64_t batch = first->type.dim(0);
-    for (const Value* v : g.inputs())
-      if (v->type.dim(0) != batch)
-        throw Error(v->loc(), "is {} and holds {} samples", to_string(v->type), v->type.dim(0))
-            .note(first->loc(), "is {} and holds {}", to_string(first->type), batch);
-    if (batch > INT32_MAX)
-      throw Error(first->loc(), "a step may have at most {} samples, not {}", INT32_MAX, batch);
-    return batch;
-  }
-
   int64_t in_arena(const Graph& g, const Value* v) {
     const Place place = place_of(p_, g, v);
     POCK_CHECK(place.base == Base::arena, "%{} of graph {} is read by the runtime but not in the arena",
@@ -124,93 +104,45 @@ class Tables {
     return place.offset;
   }
 
-  std::vector<Constant*> tensor_rows() {
-    std::vector<Constant*> saved, optimizer, frozen;
-    for (const Value* v : p_.train->params()) {
-      const bool is_state = v->kind == ValueKind::optimizer;
-      const bool is_frozen = v->kind == ValueKind::param && !v->trained;
-      const pock_role role = is_state                          ? POCK_OPTIMIZER
-                             : is_frozen                       ? POCK_FROZEN
-                             : v->kind == ValueKind::statistic ? POCK_STATISTIC
-                                                               : POCK_TRAINED;
-      Constant* row =
-          record({text(is_state ? v->owner->name : v->name), is_state ? text(v->slot) : null(),
-                  dims(v->type.dims), u64(place_of(p_, *p_.train, v).offset), u64(v->type.bytes()),
-                  u8(static_cast<int>(v->type.dtype)), u8(role), u8(v->type.rank())});
-      same_size(row, sizeof(pock_tensor), "pock_tensor");
-      (is_state ? optimizer : is_frozen ? frozen : saved).push_back(row);
-    }
-    saved.insert(saved.end(), optimizer.begin(), optimizer.end());
-    saved.insert(saved.end(), frozen.begin(), frozen.end());
-    return saved;
-  }
-
-  std::vector<Constant*> input_rows() {
-    std::vector<Constant*> data, labels;
-    const Graph& infer = *p_.infer;
-    std::unordered_map<const Value*, uint64_t> reached = reached_outputs();
-    for (const Value* v : p_.train->inputs()) {
-      const Value* same = infer.find(v->name);
-      POCK_CHECK(same, "input {} is not in graph {}", v->name, infer.name);
-      const bool label = is_label(v);
-      std::string name = v->name;
-      int64_t classes = 0, output = -1;
-      if (label) {
-        output = judged_output(v);
-        const Type& scores = infer.outputs()[output]->type;
-        name = infer.output_name(output);
-        if (!is_float(v->type.dtype) && scores.rank() > 0) classes = scores.dim(-1);
-      }
-      Constant* row = record(
-          {text(name), dims(v->type.dims), u64(in_arena(*p_.train, v)), u64(in_arena(infer, same)),
-           u64(v->type.bytes()), u64(classes), u64(static_cast<int64_t>(reached[same])), u32(output),
-           u8(static_cast<int>(v->type.dtype)), u8(label ? POCK_LABELS : POCK_DATA), u8(v->type.rank())});
-      same_size(row, sizeof(pock_input), "pock_input");
-      (label ? labels : data).push_back(row);
-    }
-    data.insert(data.end(), labels.begin(), labels.end());
-    return data;
-  }
-
-  std::vector<Constant*> output_rows() {
+  std::vector<Constant*> tensors() {
     std::vector<Constant*> rows;
-    const Graph& infer = *p_.infer;
-    for (size_t i = 0; i + 1 < infer.outputs().size(); ++i) {
-      const Value* v = infer.outputs()[i];
-      POCK_CHECK(v->type.dtype != DType::mask, "output {} has elements of one bit", infer.output_name(i));
-      const Place place = place_of(p_, infer, v);
-      rows.push_back(record({text(infer.output_name(i)), dims(v->type.dims), u64(place.offset),
-                             u64(v->type.bytes()), u8(static_cast<int>(v->type.dtype)),
-                             u8(static_cast<int>(place.base)), u8(v->type.rank())}));
+    for (const TensorRow& r : tensor_rows(p_)) {
+      const Type& type = r.value->type;
+      Constant* slot = r.role == POCK_OPTIMIZER ? text(r.value->slot) : null();
+      rows.push_back(record({text(r.name), slot, dims(type.dims), u64(r.place.offset), u64(type.bytes()),
+                             u8(static_cast<int>(type.dtype)), u8(r.role), u8(type.rank())}));
+      same_size(rows.back(), sizeof(pock_tensor), "pock_tensor");
+    }
+    return rows;
+  }
+
+  std::vector<Constant*> inputs() {
+    std::vector<Constant*> rows;
+    for (const InputRow& r : input_rows(p_)) {
+      const Type& type = r.train->type;
+      rows.push_back(
+          record({text(r.name), dims(type.dims), u64(in_arena(*p_.train, r.train)),
+                  u64(in_arena(*p_.infer, r.infer)), u64(type.bytes()), u64(r.classes),
+                  u64(static_cast<int64_t>(r.reaches)), u32(r.output), u8(static_cast<int>(type.dtype)),
+                  u8(r.label ? POCK_LABELS : POCK_DATA), u8(type.rank())}));
+      same_size(rows.back(), sizeof(pock_input), "pock_input");
+    }
+    return rows;
+  }
+
+  std::vector<Constant*> outputs() {
+    std::vector<Constant*> rows;
+    for (const OutputRow& r : output_rows(p_)) {
+      const Type& type = r.value->type;
+      rows.push_back(
+          record({text(r.name), dims(type.dims), u64(r.place.offset), u64(type.bytes()),
+                  u8(static_cast<int>(type.dtype)), u8(static_cast<int>(r.place.base)), u8(type.rank())}));
       same_size(rows.back(), sizeof(pock_output), "pock_output");
     }
     return rows;
   }
 
-  // The output that labels belong to: "labels" to the first, "labels.NAME" to NAME.
-  int64_t judged_output(const Value* label) {
-    const Graph& infer = *p_.infer;
-    if (label->name == "labels") return 0;
-    for (size_t i = 0; i + 1 < infer.outputs().size(); ++i)
-      if (label->name == "labels." + infer.output_name(i)) return static_cast<int64_t>(i);
-    POCK_CHECK(false, "input {} belongs to no output", label->name);
-  }
-
-  // For each value, which outputs depend on it, as pock_input::reaches.
-  std::unordered_map<const Value*, uint64_t> reached_outputs() {
-    const Graph& infer = *p_.infer;
-    std::unordered_map<const Value*, uint64_t> reached;
-    for (size_t i = 0; i + 1 < infer.outputs().size(); ++i)
-      reached[infer.outputs()[i]] |= uint64_t{1} << std::min<size_t>(i, 63);
-    for (const Node* n : infer.nodes_backward()) {
-      uint64_t all = 0;
-      for (const Value* v : n->results()) all |= reached[v];
-      for (const Value* v : n->inputs()) reached[v] |= all;
-    }
-    return reached;
-  }
-
-  std::vector<Constant*> hyper_rows() {
+  std::vector<Constant*> hypers() {
     const ScalarFormulas formulas = scalar_formulas(p_.options.optimizer);
     std::vector<Constant*> rows;
     for (size_t i = 0; i < formulas.hypers.size(); ++i) {
@@ -228,6 +160,11 @@ class Tables {
 };
 
 }  // namespace
+
+std::string weights_symbol(const Program& program) {
+  const std::string& library = program.options.library;
+  return library.empty() ? "pock_weights" : library + "_pock_weights";
+}
 
 void emit_program(llvm::Module& module, const Program& program,
                   const std::vector<std::vector<Phase>>& phases) {

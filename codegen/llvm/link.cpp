@@ -1,6 +1,7 @@
 #include "llvm/link.h"
 
 #include <lld/Common/Driver.h>
+#include <llvm/Object/ArchiveWriter.h>
 #include <llvm/Support/raw_ostream.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <fstream>
 #include <mutex>
 
+#include "llvm/must.h"
 #include "pock/support/diag.h"
 
 LLD_HAS_DRIVER(elf)
@@ -77,6 +79,15 @@ std::string link_program(const std::vector<std::string>& objects) {
 
 std::string link_objects(const std::vector<std::string>& objects) {
   return run_lld({"-m", "elf_x86_64", "-r", "--threads=1"}, objects);
+}
+
+std::string archive(const std::string& object, const std::string& member) {
+  std::vector<llvm::NewArchiveMember> members;
+  members.emplace_back(llvm::MemoryBufferRef(object, member));
+  auto bytes = must(llvm::writeArchiveToBuffer(members, llvm::SymtabWritingMode::NormalSymtab,
+                                               llvm::object::Archive::K_GNU, /*Deterministic=*/true,
+                                               /*Thin=*/false));
+  return bytes->getBuffer().str();
 }
 
 }  // namespace pock

@@ -10,5 +10,7 @@ namespace pock {
 std::string link_program(const std::vector<std::string>& objects);
 // One object file from several.
 std::string link_objects(const std::vector<std::string>& objects);
+// A static library of one object file.
+std::string archive(const std::string& object, const std::string& member);
 
 }  // namespace pock

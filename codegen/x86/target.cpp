@@ -59,6 +59,7 @@ Target x86_target(const std::string& name, const std::string& cpu) {
     t.tile = {.rows = 4, .cols = 2};
   }
   t.runtime = {"x86_64-linux"};
+  t.library_runtime = {"x86_64-library"};
   return t;
 }
 

@@ -35,8 +35,9 @@ TEST(Docs, CommandsRun) {
   fs::copy_file(net / "data.npy", dir / "images.npy");
   fs::copy_file(net / "labels.npy", dir / "labels.npy");
   std::vector<std::string> all = commands(kRoot / "README.md", {"pockc ", "./trainer "});
-  for (const std::string& more : commands(kRoot / "docs/trainer.md", {"./trainer "})) all.push_back(more);
-  ASSERT_EQ(all.size(), 10u);
+  for (const char* document : {"docs/trainer.md", "docs/export.md", "docs/library.md"})
+    for (const std::string& more : commands(kRoot / document, {"pockc ", "./trainer "})) all.push_back(more);
+  ASSERT_EQ(all.size(), 12u);
   for (const std::string& command : all) {
     Ran ran = run({"/bin/sh", "-c", "PATH=" + fs::path(kPockc).parent_path().string() + ":$PATH; " + command},
                   dir.path);
@@ -45,6 +46,7 @@ TEST(Docs, CommandsRun) {
   EXPECT_TRUE(fs::exists(dir / "tuned.safetensors"));
   EXPECT_TRUE(fs::exists(dir / "scores.npy"));
   EXPECT_TRUE(fs::exists(dir / "tuned.onnx"));
+  EXPECT_TRUE(fs::exists(dir / "libnet.a"));
 }
 
 TEST(Docs, ScriptsThatAreNamedExist) {
@@ -63,10 +65,11 @@ TEST(Docs, CodeIsTheCodeOfTheProject) {
   int count = 0;
   for (const fs::path& document : documents()) {
     std::string text = read_file(document);
-    for (size_t at = 0; (at = text.find("```cpp ", at)) != std::string::npos;) {
-      size_t line = text.find('\n', at), end = text.find("```", line);
+    for (size_t at = 0; (at = text.find("```c", at)) != std::string::npos;) {
+      size_t line = text.find('\n', at), end = text.find("```", line), name = text.find(' ', at) + 1;
       ASSERT_NE(end, std::string::npos) << document;
-      std::string file = text.substr(at + 7, line - at - 7), code = text.substr(line + 1, end - line - 1);
+      ASSERT_LT(name, line) << document << ": code without the file that it is from";
+      std::string file = text.substr(name, line - name), code = text.substr(line + 1, end - line - 1);
       EXPECT_NE(read_file(kRoot / file).find(code), std::string::npos)
           << document << ": not in " << file << ":\n"
           << code;
@@ -74,7 +77,7 @@ TEST(Docs, CodeIsTheCodeOfTheProject) {
       ++count;
     }
   }
-  EXPECT_EQ(count, 3);
+  EXPECT_EQ(count, 5);
 }
 
 }  // namespace

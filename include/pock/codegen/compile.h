@@ -37,6 +37,7 @@ struct CompileOptions {
   PlanOptions plan;
   OptimizerChoice optimizer;
   std::string loss_name, scheme, model_name;
+  std::string library;  // for Emit::lib: the name that its functions start with; a C name
 };
 
 // What may be left out of code generation with --no-NAME; the result keeps its bits.
@@ -76,9 +77,11 @@ struct Program {
 // Throws Error where the target cannot do it.
 Program lower(const Graph& train, const Graph& infer, const CompileOptions&);
 
-enum class Emit : uint8_t { exe, obj, llvm_ir, assembly };
+enum class Emit : uint8_t { exe, lib, obj, llvm_ir, assembly };
 // The bytes of the file. Fills in code_bytes of the kernels.
 std::string emit(Program&, Emit);
+// What goes with a library: the text of its C header.
+std::string library_header(const Program&);
 
 // The schedule for a kernel on a target: by the shape of its loops, never by the operator's name.
 loop::Schedule schedule_for(const loop::Kernel&, const Target&);

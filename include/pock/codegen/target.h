@@ -23,8 +23,9 @@ struct Target {
   uint64_t cpu_needs = 0;  // the same as enum pock_cpu bits (runtime/pock.h): checked when a program starts
   int vector_bits = 256;
   Tile tile;
-  int threads = 4;                   // planned for, where nobody says otherwise
-  std::vector<std::string> runtime;  // bitcode of the runtime to link
+  int threads = 4;  // planned for, where nobody says otherwise
+  // Bitcode to link into programs and into libraries.
+  std::vector<std::string> runtime, library_runtime;
   int vector_floats() const { return vector_bits / 32; }
 };
 

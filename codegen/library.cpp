@@ -1,0 +1,144 @@
+#include "library.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "pock/codegen/runtime_bitcode.h"
+#include "pock/support/diag.h"
+#include "tables.h"
+
+namespace pock {
+namespace {
+
+constexpr std::string_view kPrefix = "pock_lib";  // what the template has in the place of the library's name
+
+// On one line, whatever is in it.
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+// PREFIX_NAME as a C name that was not taken before.
+std::string c_name(const std::string& prefix, const std::string& name, std::set<std::string>* taken) {
+  std::string wish = prefix + "_";
+  for (unsigned char c : name) wish += c < 128 && std::isalnum(c) ? static_cast<char>(c) : '_';
+  std::string result = wish;
+  for (int n = 2; !taken->insert(result).second; ++n) result = fmt::format("{}_{}", wish, n);
+  return result;
+}
+
+const char* c_type(DType t) {
+  switch (t) {
+    case DType::f32:
+      return "float";
+    case DType::f64:
+      return "double";
+    case DType::i8:
+      return "int8_t";
+    case DType::i32:
+      return "int32_t";
+    case DType::i64:
+      return "int64_t";
+    default:
+      return "uint8_t";
+  }
+}
+
+int64_t block_bytes(int64_t n) { return std::max(n, kBlockAlignment); }
+
+// What reading a checkpoint takes: pock_checkpoint_scratch() and a table of offsets.
+int64_t reading_bytes(const Program& p) {
+  size_t longest = p.options.scheme.size();
+  const std::vector<TensorRow> rows = tensor_rows(p);
+  for (const TensorRow& r : rows) longest = std::max(longest, r.name.size() + r.value->slot.size() + 16);
+  return static_cast<int64_t>(longest + 64 + rows.size() * sizeof(uint64_t));
+}
+
+// No checkpoint is longer: a character of a name takes six at most, a number 20.
+int64_t save_bytes(const Program& p) {
+  auto text = [](const std::string& s) { return 6 * static_cast<int64_t>(s.size()) + 2; };
+  int64_t bytes = 2048 + text(p.options.model_name) + text(p.options.scheme) + text(p.options.optimizer.name);
+  for (const TensorRow& r : tensor_rows(p))
+    if (r.role != POCK_FROZEN)
+      bytes += text(r.name) + text(r.value->slot) + 128 + 21 * r.value->type.rank() + r.value->type.bytes();
+  return bytes;
+}
+
+std::string inputs_text(const Program& p) {
+  std::string text;
+  std::set<std::string> taken;
+  const std::vector<InputRow> rows = input_rows(p);
+  const auto labels = std::count_if(rows.begin(), rows.end(), [](const InputRow& r) { return r.label; });
+  for (const InputRow& r : rows) {
+    const std::string name = !r.label     ? c_name("in", r.name, &taken)
+                             : labels > 1 ? c_name("labels", r.name, &taken)
+                                          : "labels";
+    text += fmt::format("  const {}* {};  // {} {}{}", c_type(r.train->type.dtype), name,
+                        to_string(r.train->type.dims), r.label ? "of output " : "", quoted(r.name));
+    if (r.classes) text += fmt::format(", class ids from 0 to {}", r.classes - 1);
+    text += '\n';
+  }
+  return text;
+}
+
+std::string outputs_text(const Program& p) {
+  std::string text;
+  std::set<std::string> taken;
+  for (const OutputRow& r : output_rows(p))
+    text += fmt::format("  const {}* {};  // {} {}\n", c_type(r.value->type.dtype),
+                        c_name("out", r.name, &taken), to_string(r.value->type.dims), quoted(r.name));
+  return text;
+}
+
+std::string hypers_text(const Program& p) {
+  std::string text;
+  const ScalarFormulas formulas = scalar_formulas(p.options.optimizer);
+  for (size_t i = 0; i < formulas.hypers.size(); ++i)
+    text += fmt::format("  double {};  // {}\n", formulas.hypers[i].name, formulas.values[i]);
+  return text;
+}
+
+}  // namespace
+
+int64_t library_arena_bytes(const Program& p) {
+  return block_bytes(std::max(p.arena_bytes(), reading_bytes(p)));
+}
+
+std::string library_header(const Program& p) {
+  const std::string& lib = p.options.library;
+  const std::map<std::string, std::string> filled = {
+      {"head", fmt::format("// {0}.h: trains {1} in batches of {2}, with {3} and {4}. Written by pockc {5} "
+                           "for {6}; links with\n"
+                           "// lib{0}.a and needs nothing else.\n",
+                           lib, quoted(p.options.model_name), batch_of(p), p.options.loss_name,
+                           p.options.optimizer.name, POCK_VERSION, p.options.target.cpu)},
+      {"constants",
+       fmt::format("// Samples in a batch, tensors, and bytes: of the blocks and their alignment, and of the "
+                   "longest checkpoint.\n"
+                   "#define {0}_BATCH {1}\n#define {0}_TENSORS {2}\n#define {0}_ALIGN {3}\n"
+                   "#define {0}_ARENA_BYTES {4}\n#define {0}_PARAMS_BYTES {5}\n#define {0}_STATE_BYTES {6}\n"
+                   "#define {0}_SAVE_BYTES {7}\n",
+                   lib, batch_of(p), tensor_rows(p).size(), kBlockAlignment, library_arena_bytes(p),
+                   block_bytes(p.params.bytes), block_bytes(p.state.bytes), save_bytes(p))},
+      {"hypers", hypers_text(p)},
+      {"internal", fmt::format("  float internal[{}];\n", std::max<size_t>(1, p.train->scalars().size()))},
+      {"batch", inputs_text(p)},
+      {"outputs", outputs_text(p)}};
+  std::string text;
+  for (std::string_view rest = library_template(); !rest.empty();) {
+    std::string line(rest.substr(0, rest.find('\n')));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    if (size_t mark = line.find("//@"); mark != std::string::npos) {
+      text += filled.at(line.substr(mark + 3));
+      continue;
+    }
+    for (size_t at = 0; (at = line.find(kPrefix, at)) != std::string::npos; at += lib.size())
+      line.replace(at, kPrefix.size(), lib);
+    text += line + '\n';
+  }
+  return text;
+}
+
+}  // namespace pock

@@ -1,0 +1,106 @@
+#include "tables.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "pock/support/diag.h"
+
+namespace pock {
+namespace {
+
+// All but the last, which is the loss.
+size_t output_count(const Graph& infer) { return infer.outputs().size() - 1; }
+
+// The output that labels belong to: "labels" to the first, "labels.NAME" to NAME.
+int64_t judged_output(const Graph& infer, const Value* label) {
+  if (label->name == "labels") return 0;
+  for (size_t i = 0; i < output_count(infer); ++i)
+    if (label->name == "labels." + infer.output_name(i)) return static_cast<int64_t>(i);
+  POCK_CHECK(false, "input {} belongs to no output", label->name);
+}
+
+// For each value, which outputs depend on it, as pock_input::reaches.
+std::unordered_map<const Value*, uint64_t> reached_outputs(const Graph& infer) {
+  std::unordered_map<const Value*, uint64_t> reached;
+  for (size_t i = 0; i < output_count(infer); ++i)
+    reached[infer.outputs()[i]] |= uint64_t{1} << std::min<size_t>(i, 63);
+  for (const Node* n : infer.nodes_backward()) {
+    uint64_t all = 0;
+    for (const Value* v : n->results()) all |= reached[v];
+    for (const Value* v : n->inputs()) reached[v] |= all;
+  }
+  return reached;
+}
+
+pock_role role_of(const Value* v) {
+  if (v->kind == ValueKind::optimizer) return POCK_OPTIMIZER;
+  if (v->kind == ValueKind::statistic) return POCK_STATISTIC;
+  return v->trained ? POCK_TRAINED : POCK_FROZEN;
+}
+
+}  // namespace
+
+std::vector<TensorRow> tensor_rows(const Program& p) {
+  std::vector<TensorRow> saved, optimizer, frozen;
+  for (const Value* v : p.train->params()) {
+    const pock_role role = role_of(v);
+    const std::string& name = role == POCK_OPTIMIZER ? v->owner->name : v->name;
+    (role == POCK_OPTIMIZER ? optimizer
+     : role == POCK_FROZEN  ? frozen
+                            : saved)
+        .push_back({v, name, role, place_of(p, *p.train, v)});
+  }
+  saved.insert(saved.end(), optimizer.begin(), optimizer.end());
+  saved.insert(saved.end(), frozen.begin(), frozen.end());
+  return saved;
+}
+
+std::vector<InputRow> input_rows(const Program& p) {
+  std::vector<InputRow> data, labels;
+  std::unordered_map<const Value*, uint64_t> reached = reached_outputs(*p.infer);
+  for (const Value* v : p.train->inputs()) {
+    const Value* same = p.infer->find(v->name);
+    POCK_CHECK(same, "input {} is not in graph {}", v->name, p.infer->name);
+    InputRow row{v, same, v->name, is_label(v)};
+    row.reaches = reached[same];
+    if (row.label) {
+      row.output = judged_output(*p.infer, v);
+      row.name = p.infer->output_name(row.output);
+      const Type& scores = p.infer->outputs()[row.output]->type;
+      if (!is_float(v->type.dtype) && scores.rank() > 0) row.classes = scores.dim(-1);
+    }
+    (row.label ? labels : data).push_back(row);
+  }
+  data.insert(data.end(), labels.begin(), labels.end());
+  return data;
+}
+
+std::vector<OutputRow> output_rows(const Program& p) {
+  std::vector<OutputRow> rows;
+  for (size_t i = 0; i < output_count(*p.infer); ++i) {
+    const Value* v = p.infer->outputs()[i];
+    POCK_CHECK(v->type.dtype != DType::mask, "output {} has elements of one bit", p.infer->output_name(i));
+    rows.push_back({v, p.infer->output_name(i), place_of(p, *p.infer, v)});
+  }
+  return rows;
+}
+
+// The runtime fills every input sample by sample.
+int64_t batch_of(const Program& p) {
+  const std::vector<Value*>& inputs = p.train->inputs();
+  if (inputs.empty()) return 1;
+  for (const Value* v : inputs)
+    if (v->type.rank() == 0)
+      throw Error(v->loc(), "is {}: it has no axis for the samples", to_string(v->type));
+  const Value* first = inputs[0];
+  const int64_t batch = first->type.dim(0);
+  for (const Value* v : inputs)
+    if (v->type.dim(0) != batch)
+      throw Error(v->loc(), "is {} and holds {} samples", to_string(v->type), v->type.dim(0))
+          .note(first->loc(), "is {} and holds {}", to_string(first->type), batch);
+  if (batch > INT32_MAX)
+    throw Error(first->loc(), "a step may have at most {} samples, not {}", INT32_MAX, batch);
+  return batch;
+}
+
+}  // namespace pock

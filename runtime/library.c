@@ -1,0 +1,306 @@
+// The functions of a library. pockc renames them after the library, and everything else becomes private to it.
+//
+// Nothing is kept between calls but what lies in the caller's trainer and blocks.
+#include "library.h"
+
+#include "runtime.h"
+
+#define SAME_PLACE(field)                                                                \
+  _Static_assert(offsetof(pock_lib_trainer, field) - offsetof(pock_lib_trainer, step) == \
+                     offsetof(struct pock_progress, field),                              \
+                 "a trainer holds a struct pock_progress from `step` on")
+SAME_PLACE(seed);
+SAME_PLACE(samples);
+SAME_PLACE(best_loss);
+SAME_PLACE(best_step);
+
+// The template has room for one of the optimizer's numbers; the trainers of libraries have what they need.
+static double* hypers(const pock_lib_trainer* t) {
+  return (double*)((char*)t + offsetof(pock_lib_trainer, hypers));
+}
+
+static struct pock_progress* progress(const pock_lib_trainer* t) {
+  return (struct pock_progress*)((char*)t + offsetof(pock_lib_trainer, step));
+}
+
+static struct pock_buffers memory(const pock_lib_trainer* t) {
+  return (struct pock_buffers){t->arena, t->params, t->state, pock_program.weights,
+                               (float*)(hypers(t) + pock_program.hyper_count)};
+}
+
+const char* pock_lib_explain(int status) {
+  static const char* const lines[] = {
+      [pock_lib_OK] = "done",
+      [pock_lib_BAD_MEMORY] = "a block of memory is NULL or not aligned",
+      [pock_lib_BAD_CPU] = "the processor or the system lacks instructions that the library was compiled for",
+      [pock_lib_BAD_BATCH] = "an array of the batch is NULL, or it has no rows or too many",
+      [pock_lib_BAD_LABEL] = "a class id of the batch is outside its range",
+      [pock_lib_BAD_NUMBER] = "one of the optimizer's numbers is outside its range",
+      [pock_lib_BAD_TENSOR] = "there is no such tensor, it has another number of elements, or it is frozen",
+      [pock_lib_NOT_FINITE] = "the loss or a weight is not finite",
+      [pock_lib_NO_ROOM] = "the buffer is too small",
+      [pock_lib_DAMAGED] = "the checkpoint is damaged or truncated",
+      [pock_lib_FOREIGN] = "the checkpoint is not of this model, or was trained otherwise"};
+  return status >= 0 && status < (int)(sizeof lines / sizeof *lines) ? lines[status] : "no status";
+}
+
+// ---- Running on the caller's threads
+
+struct task {
+  pock_kernel fn;
+  void* const* args;
+};
+
+static void run_piece(void* arg, int64_t begin, int64_t end) {
+  const struct task* task = arg;
+  uint64_t before = pock_float_mode();
+  pock_flush_denormals();
+  task->fn(task->args, begin, end);
+  pock_set_float_mode(before);
+}
+
+static void spread(void* context, pock_kernel fn, void* const* args, int64_t n) {
+  const pock_lib_trainer* t = context;
+  struct task task = {fn, args};
+  t->parallel_for(t->context, run_piece, &task, n);
+}
+
+static void run(const pock_lib_trainer* t,
+                void (*entry)(const struct pock_buffers*, const struct pock_threads*)) {
+  const struct pock_buffers m = memory(t);
+  const struct pock_threads threads = {spread, (void*)t};
+  entry(&m, t->parallel_for ? &threads : NULL);
+}
+
+// ---- Batches
+
+static struct pock_source source_of(uint32_t input, const void* const* arrays, uint32_t rows) {
+  struct pock_source s = {
+      .input = &pock_program.inputs[input], .path = arrays[input] ? "" : NULL, .elements = 1};
+  for (uint32_t axis = 1; axis < s.input->rank; ++axis) s.elements *= (uint64_t)s.input->dims[axis];
+  s.array.data = arrays[input];
+  s.array.dtype = s.input->dtype;
+  s.array.count = s.elements * rows;
+  return s;
+}
+
+// Copies the first rows of a batch into the arena; further ones repeat the last.
+static int take_batch(const pock_lib_trainer* t, const pock_lib_batch* batch, uint32_t rows, bool infer,
+                      bool labels) {
+  const void* const* arrays = (const void* const*)batch;
+  if (!batch || rows == 0 || rows > pock_program.batch) return pock_lib_BAD_BATCH;
+  for (uint32_t i = 0; i < pock_program.input_count; ++i) {
+    const struct pock_source source = source_of(i, arrays, rows);
+    struct pock_text why = {0};
+    if (source.input->feed == POCK_LABELS && !labels) continue;
+    if (!source.path) return pock_lib_BAD_BATCH;
+    pock_check_values(&source, &why);
+    if (why.length) return pock_lib_BAD_LABEL;
+  }
+  for (uint32_t i = 0; i < pock_program.input_count; ++i) {
+    struct pock_source source = source_of(i, arrays, rows);
+    if (source.input->feed == POCK_LABELS && !labels) source.path = NULL;
+    const struct pock_dataset set = {&source, 1, pock_program.batch, rows};
+    for (uint32_t row = 0; row < pock_program.batch; ++row)
+      pock_gather(&set, row < rows ? row : rows - 1, row, t->arena, infer);
+  }
+  return pock_lib_OK;
+}
+
+// ---- The run
+
+enum { BLOCK_ALIGNMENT = 64 };  // kBlockAlignment of the code generator
+
+static bool is_aligned(const void* block, uint64_t bytes) {
+  return bytes == 0 || (block && (uintptr_t)block % BLOCK_ALIGNMENT == 0);
+}
+
+int pock_lib_init(pock_lib_trainer* t, void* arena, void* params, void* state) {
+  const struct pock_program* p = &pock_program;
+  if (!is_aligned(arena, p->arena_bytes) || !is_aligned(params, p->params_bytes) ||
+      !is_aligned(state, p->state_bytes))
+    return pock_lib_BAD_MEMORY;
+  if (p->cpu_needs & ~pock_cpu_have()) return pock_lib_BAD_CPU;
+  t->arena = arena;
+  t->params = params;
+  t->state = state;
+  t->parallel_for = NULL;
+  t->context = NULL;
+  *progress(t) = (struct pock_progress){.seed = p->seed, .best_loss = __builtin_inff()};
+  for (uint32_t i = 0; i < p->hyper_count; ++i) hypers(t)[i] = p->hypers[i].value;
+  memcpy(params, p->weights, p->params_bytes);
+  memset(state, 0, p->state_bytes);
+  return pock_lib_OK;
+}
+
+static bool in_range(const struct pock_hyper* h, double value) {
+  return value >= h->low && (h->open ? value < h->high : value <= h->high);
+}
+
+int pock_lib_step(pock_lib_trainer* t, const pock_lib_batch* batch, float* loss) {
+  const struct pock_program* p = &pock_program;
+  for (uint32_t i = 0; i < p->hyper_count; ++i)
+    if (!in_range(&p->hypers[i], hypers(t)[i])) return pock_lib_BAD_NUMBER;
+  int status = take_batch(t, batch, p->batch, false, true);
+  if (status) return status;
+  p->scalars(hypers(t), (double)(t->step + 1), memory(t).scalars);
+  run(t, p->forward);
+  float value;
+  __builtin_memcpy(&value, (char*)t->arena + p->loss_offset, sizeof value);
+  if (loss) *loss = value;
+  if (!pock_finite(value)) return pock_lib_NOT_FINITE;
+  run(t, p->update);
+  ++t->step;
+  if (!t->samples) return pock_lib_OK;
+  t->position += p->batch;
+  if (t->position + p->batch > t->samples) {
+    ++t->epoch;
+    t->position = 0;
+  }
+  return pock_lib_OK;
+}
+
+int pock_lib_evaluate(pock_lib_trainer* t, const pock_lib_batch* batch, uint32_t rows,
+                      pock_lib_score* score) {
+  const struct pock_program* p = &pock_program;
+  bool whole = p->infer_loss_count < p->batch;  // one loss a batch, which then must be full
+  if (whole && rows != p->batch) return pock_lib_BAD_BATCH;
+  int status = take_batch(t, batch, rows, true, true);
+  if (status) return status;
+  run(t, p->infer);
+  const struct pock_buffers m = memory(t);
+  for (uint32_t row = 0; row < rows; ++row) {
+    score->loss += pock_loss_of_row(p, &m, row);
+    for (uint32_t i = 0; i < p->input_count; ++i) {
+      if (!pock_is_judged(&p->inputs[i])) continue;
+      const struct pock_source source = source_of(i, (const void* const*)batch, rows);
+      score->correct += pock_right_labels(p, &m, &source, row, row);
+      score->judged += source.elements;
+    }
+  }
+  score->samples += rows;
+  return pock_lib_OK;
+}
+
+int pock_lib_predict(pock_lib_trainer* t, const pock_lib_batch* batch, uint32_t rows,
+                     pock_lib_outputs* outputs) {
+  int status = take_batch(t, batch, rows, true, false);
+  if (status) return status;
+  run(t, pock_program.infer);
+  const struct pock_buffers m = memory(t);
+  const void** arrays = (const void**)outputs;
+  for (uint32_t i = 0; i < pock_program.output_count; ++i)
+    arrays[i] = pock_output_data(&pock_program.outputs[i], &m);
+  return pock_lib_OK;
+}
+
+uint64_t pock_lib_shuffled(const pock_lib_trainer* t, uint32_t row) {
+  if (!t->samples) return row;
+  const struct pock_shuffle shuffle = pock_shuffle_for(t->samples, t->seed, t->epoch);
+  return pock_shuffled(&shuffle, (t->position + row) % t->samples);
+}
+
+// ---- Tensors
+
+int pock_lib_describe(uint32_t tensor, pock_lib_tensor* d) {
+  if (tensor >= pock_program.tensor_count) return pock_lib_BAD_TENSOR;
+  const struct pock_tensor* p = &pock_program.tensors[tensor];
+  *d =
+      (pock_lib_tensor){p->name, p->slot, p->dims, p->rank, p->role == POCK_FROZEN, p->bytes / sizeof(float)};
+  return pock_lib_OK;
+}
+
+int32_t pock_lib_find(const char* name, const char* slot) {
+  for (uint32_t i = 0; i < pock_program.tensor_count; ++i) {
+    const struct pock_tensor* p = &pock_program.tensors[i];
+    if (pock_equal(p->name, name) && (p->slot && slot ? pock_equal(p->slot, slot) : !p->slot && !slot))
+      return (int32_t)i;
+  }
+  return -1;
+}
+
+static const struct pock_tensor* tensor_of(int32_t tensor, uint64_t count) {
+  if (tensor < 0 || (uint32_t)tensor >= pock_program.tensor_count) return NULL;
+  const struct pock_tensor* p = &pock_program.tensors[tensor];
+  return p->bytes == count * sizeof(float) ? p : NULL;
+}
+
+int pock_lib_get(const pock_lib_trainer* t, int32_t tensor, float* to, uint64_t count) {
+  const struct pock_tensor* p = tensor_of(tensor, count);
+  if (!p) return pock_lib_BAD_TENSOR;
+  const struct pock_buffers m = memory(t);
+  const char* from = pock_saved_tensor(p, &m);
+  memcpy(to, from ? from : m.weights + p->offset, p->bytes);
+  return pock_lib_OK;
+}
+
+int pock_lib_set(pock_lib_trainer* t, int32_t tensor, const float* from, uint64_t count) {
+  const struct pock_tensor* p = tensor_of(tensor, count);
+  const struct pock_buffers m = memory(t);
+  char* to = p ? pock_saved_tensor(p, &m) : NULL;
+  if (!to) return pock_lib_BAD_TENSOR;
+  pock_copy_floats((float*)to, from, count);
+  return pock_lib_OK;
+}
+
+// ---- Checkpoints
+
+int pock_lib_save(const pock_lib_trainer* t, void* to, size_t room, size_t* length) {
+  const struct pock_program* p = &pock_program;
+  const struct pock_buffers m = memory(t);
+  if (pock_not_finite(p, &m)) return pock_lib_NOT_FINITE;
+  struct pock_text out = {NULL, 0, 0};  // measures
+  pock_put_checkpoint_head(&out, p, &m, progress(t));
+  uint64_t bytes = out.length;
+  for (uint32_t i = 0; i < p->tensor_count; ++i)
+    if (p->tensors[i].role != POCK_FROZEN) bytes += p->tensors[i].bytes;
+  if (length) *length = bytes;
+  if (!to || room < bytes) return pock_lib_NO_ROOM;
+  out = (struct pock_text){to, 0, room};
+  pock_put_checkpoint_head(&out, p, &m, progress(t));
+  char* at = (char*)to + out.length;
+  for (uint32_t i = 0; i < p->tensor_count; ++i) {
+    const char* from = pock_saved_tensor(&p->tensors[i], &m);
+    if (!from) continue;
+    memcpy(at, from, p->tensors[i].bytes);
+    at += p->tensors[i].bytes;
+  }
+  return pock_lib_OK;
+}
+
+static int load(pock_lib_trainer* t, const void* from, size_t length, bool weights_only,
+                struct pock_text* why) {
+  const struct pock_program* p = &pock_program;
+  const struct pock_buffers m = memory(t);
+  uint64_t scratch = pock_checkpoint_scratch(p), table = p->tensor_count * sizeof(uint64_t);
+  if (table + scratch > p->arena_bytes) return pock_lib_BAD_MEMORY;  // pockc gives the arena room for them
+  struct pock_checkpoint checkpoint = {
+      .weights_only = weights_only, .offsets = t->arena, .scratch = {(char*)t->arena + table, 0, scratch}};
+  switch (pock_check_checkpoint(p, from, length, &checkpoint, why)) {
+    case POCK_DAMAGED:
+      return pock_lib_DAMAGED;
+    case POCK_FOREIGN:
+      return pock_lib_FOREIGN;
+    default:
+      break;
+  }
+  pock_load_checkpoint(p, &checkpoint, &m);
+  if (!weights_only) *progress(t) = checkpoint.progress;
+  return pock_lib_OK;
+}
+
+static int load_and_say(pock_lib_trainer* t, const void* from, size_t length, bool weights_only, char* reason,
+                        size_t room) {
+  struct pock_text why = {reason, 0, reason && room ? room - 1 : 0};
+  int status = load(t, from, length, weights_only, &why);
+  if (reason && room) reason[pock_text_size(&why)] = 0;
+  return status;
+}
+
+int pock_lib_load(pock_lib_trainer* t, const void* from, size_t length, char* reason, size_t room) {
+  return load_and_say(t, from, length, false, reason, room);
+}
+
+int pock_lib_load_weights(pock_lib_trainer* t, const void* from, size_t length, char* reason, size_t room) {
+  return load_and_say(t, from, length, true, reason, room);
+}
