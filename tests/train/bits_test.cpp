@@ -116,6 +116,33 @@ TEST_P(Bits, Interpreter) {
 
 INSTANTIATE_TEST_SUITE_P(Nets, Bits, testing::ValuesIn(kNets), name_of);
 
+// Stopped in the middle of an epoch with shuffled data: moments, step number and order go on where they were.
+TEST(Resume, KeepsTheStateOfEveryOptimizer) {
+  for (const char* optimizer :
+       {"sgd:lr=0.05", "sgd:lr=0.05,momentum=0.9", "adamw:lr=0.01,weight_decay=0.1"}) {
+    SCOPED_TRACE(optimizer);
+    Net net("mlp");
+    net.optimizer = optimizer;
+    TempDir dir;
+    compile(net, dir);
+    auto train_to = [&](const std::string& steps, std::vector<std::string> more) {
+      std::vector<std::string> argv = {dir / "trainer", "train",
+                                       "--data",        net.folder + "/data.npy",
+                                       "--labels",      net.folder + "/labels.npy",
+                                       "--steps",       steps,
+                                       "--checkpoint"};
+      argv.insert(argv.end(), more.begin(), more.end());
+      Ran ran = run(argv);
+      EXPECT_EQ(ran.status, 0) << ran.err;
+    };
+    train_to("23", {dir / "straight"});
+    train_to("4", {dir / "c"});
+    train_to("13", {dir / "c", "--resume", dir / "c"});
+    train_to("23", {dir / "c", "--resume", dir / "c"});
+    EXPECT_TRUE(read_file(dir / "c") == read_file(dir / "straight"));
+  }
+}
+
 // Every --no-NAME: the same bits for every net, and a different graph, kernels or plan for at least one.
 class Switch : public testing::TestWithParam<std::string> {};
 
