@@ -143,7 +143,8 @@ int pock_lib_step(pock_lib_trainer* t, const pock_lib_batch* batch, float* loss)
     if (!in_range(&p->hypers[i], hypers(t)[i])) return pock_lib_BAD_NUMBER;
   int status = take_batch(t, batch, p->batch, false, true);
   if (status) return status;
-  p->scalars(hypers(t), (double)(t->step + 1), memory(t).scalars);
+  uint64_t step = t->step + 1;
+  p->scalars(hypers(t), (double)step, t->seed, step, memory(t).scalars);
   run(t, p->forward);
   float value;
   __builtin_memcpy(&value, (char*)t->arena + p->loss_offset, sizeof value);
