@@ -54,14 +54,15 @@ void train(Graph& g, const BatchNorm& bn, bool unbiased) {
   // Running statistics change after the loss is known: a step that is given up for a loss that is not finite
   // must leave them alone.
   Builder end(g, n->loc);
-  double keep = n->number("momentum");
-  auto follow = [&](Value* running, Value* batch, double factor) {
-    Value* kept = end.mul(running, end.constant(static_cast<float>(keep)));
-    Value* added = end.mul(batch, end.constant(static_cast<float>((1 - keep) * factor)));
-    end.update(running, end.add(kept, added));
+  auto follow = [&](int result, Value* running, double factor) {
+    bool read = !n->out(result)->users.empty() || g.is_output(n->out(result));
+    Value* now = (read ? here : end).running_average(running, y->out(result), n->number("momentum"), factor);
+    g.replace_uses(n->out(result), now);
+    end.update(running, now);
   };
-  follow(bn.mean, y->out(1), 1);
-  follow(bn.variance, y->out(2), unbiased ? static_cast<double>(count) / static_cast<double>(count - 1) : 1);
+  unbiased = unbiased && !n->integer("population");
+  follow(1, bn.mean, 1);
+  follow(2, bn.variance, unbiased ? static_cast<double>(count) / static_cast<double>(count - 1) : 1);
   g.erase(n);
 }
 
@@ -136,6 +137,8 @@ void fold(Graph& g, const BatchNorm& bn) {
   dims[0] = static_cast<int64_t>(channels);
   g.set_input(conv.node, conv.node->op->channel_weight, b.constant(conv.weight->type, folded));
   g.replace_uses(bn.node->out(0), b.add(conv.node->out(), b.constant({DType::f32, dims}, added)));
+  g.replace_uses(bn.node->out(1), bn.mean);
+  g.replace_uses(bn.node->out(2), bn.variance);
   g.erase(bn.node);
 }
 
@@ -158,9 +161,10 @@ int norms(Graph& g, const PassOptions& options) {
     BatchNorm bn;
     if (!match(n, &bn)) continue;
     NormMode mode = mode_of(bn, options, active);
+    n->attrs["training"] = int64_t{0};  // what the file says of it does not count
     if (mode == NormMode::train && !options.inference) report.collect([&] { train(g, bn, unbiased); });
     if (mode == NormMode::fold) report.collect([&] { fold(g, bn); });
-    // What is left as it is expands to running statistics: a frozen one, and all in the inference graph.
+    // What is left expands to running statistics: a frozen one, and all in the inference graph.
     ++chosen[static_cast<int>(mode)];
     ++count;
   }

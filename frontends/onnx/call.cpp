@@ -342,7 +342,7 @@ void Call::check_complete() const {
     if (has(i) && !read_inputs_.count(i))
       throw Error(loc_, "input {} ('{}') is one too many", i, node_.input(i));
   for (int i = 0; i < node_.output_size(); ++i)
-    if (wants(i) && !scope_.find(node_.output(i)) && scope_.read_names.count(node_.output(i)))
+    if (reads(i) && !scope_.find(node_.output(i)))
       throw Error(loc_, "output {} ('{}') is not supported", i, node_.output(i));
 }
 

@@ -114,6 +114,7 @@ class Call {
   // Results.
   int outputs() const { return node_.output_size(); }
   bool wants(int i) const { return i < node_.output_size() && !node_.output(i).empty(); }
+  bool reads(int i) const { return wants(i) && scope_.read_names.count(node_.output(i)) > 0; }  // anyone
   void out(int i, Value*, int like = 0);  // constant integers count as of the ONNX type of input `like`
   void out(int i, Tensor, bool computed = true);  // contents known at import
   void out(int i, const onnx::TensorProto&);      // a Constant's tensor

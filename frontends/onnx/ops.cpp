@@ -65,7 +65,8 @@ double decimal(float x) { return std::stod(fmt::format("{}", x)); }
 void batch_norm(Call& c, const char*) {
   Value* x = c.in(0);
   if (c.since < 9 && c.integer("spatial", 1) != 1) throw c.fail("batch norm with spatial=0 is not supported");
-  if (c.since >= 14) c.flag("training_mode", false);  // the mode is chosen when the training step is made
+  // Before version 14, more than one output makes it one in training. Which mode a step has is not the file's to say.
+  int64_t training = c.since >= 14 ? c.flag("training_mode", false) : c.wants(1);
   float epsilon = c.number("epsilon", 1e-5f), momentum = c.number("momentum", 0.9f);
   Dims channels{x->type.rank() < 2 ? 1 : x->type.dims[1]};
   for (int i = 1; i <= 4; ++i)
@@ -73,9 +74,12 @@ void batch_norm(Call& c, const char*) {
       throw c.fail("input {} has shape {}, but the input has {} channels", i, to_string(c.shape(i)),
                    channels[0]);
   Value *scale = c.in(1), *shift = c.in(2), *mean = c.statistic(3);
-  Value* y = c.value("batch_norm", {x, scale, shift, mean, c.statistic(4)},
-                     {{"epsilon", decimal(epsilon)}, {"momentum", decimal(momentum)}});
-  c.out(0, y);
+  Node* y = c.make("batch_norm", {x, scale, shift, mean, c.statistic(4)},
+                   {{"epsilon", decimal(epsilon)},
+                    {"momentum", decimal(momentum)},
+                    {"training", training},
+                    {"population", int64_t{c.reads(2)}}});
+  for (int i : {0, 1, 2}) c.out(i, y->out(i));
 }
 
 void dropout(Call& c, const char*) {

@@ -39,6 +39,11 @@ Value* Builder::broadcast_to(Value* a, Dims shape) {
   return a->type.dims == shape ? a : value("broadcast_to", {a}, {{"shape", std::move(shape)}});
 }
 
+Value* Builder::running_average(Value* running, Value* batch, double momentum, double factor) {
+  Value* kept = mul(running, constant(static_cast<float>(momentum)));
+  return add(kept, mul(batch, constant(static_cast<float>((1 - momentum) * factor))));
+}
+
 Value* Builder::sum_to(Value* a, const Dims& shape) {
   if (a->type.dims == shape) return a;
   int added = a->type.rank() - static_cast<int>(shape.size());

@@ -196,22 +196,33 @@ void need_norm_inputs(const InferArgs& a) {
 const OpDef kBatchNorm{
     .name = "batch_norm",
     .doc =
-        "batch normalisation as a model file has it, of x [N,C,...], scale, shift, mean, variance [C]: as "
-        "it stands, normalisation by the given statistics; `momentum` is for the pass that "
-        "decides its mode",
+        "batch normalisation as a model file has it, of x [N,C,...], scale, shift, mean, variance [C], and "
+        "the "
+        "statistics after it. As it stands, by the given statistics, which it leaves alone; where "
+        "`training`, by "
+        "x's own, of which the given ones get 1 - `momentum` parts. The pass `norms` decides its mode; with "
+        "`population` the running variance takes the biased one whatever the mode",
     .inputs = 5,
-    .attrs = {number_attr("epsilon"), number_attr("momentum")},
-    .infer =
-        [](const InferArgs& a) {
-          need_norm_inputs(a);
-          return same_as(a.in(0));
-        },
+    .results = 3,
+    .attrs = {number_attr("epsilon"), number_attr("momentum"), int_attr("training", 0),
+              int_attr("population", 0)},
+    .infer = [](const InferArgs& a) -> Types {
+      need_norm_inputs(a);
+      return {a.in(0), a.in(3), a.in(4)};
+    },
     .gradient = Gradient::none("its mode (train, frozen or fold) is not decided yet"),
     .lower = Expand([](Builder& b, const Node& n) {
+      if (n.integer("training")) {
+        Node* y = b.make("batch_norm_train", {n.in(0), n.in(1), n.in(2)}, {{"epsilon", n.number("epsilon")}});
+        double momentum = n.number("momentum");
+        return std::vector{y->out(0), b.running_average(n.in(3), y->out(1), momentum, 1),
+                           b.running_average(n.in(4), y->out(2), momentum, 1)};
+      }
       const Type& x = n.in(0)->type;
       auto channels = [&](int i) { return spread(b, n.in(i), x); };
-      return std::vector{b.value("normalize", {n.in(0), channels(3), channels(4), channels(1), channels(2)},
-                                 {{"epsilon", n.number("epsilon")}})};
+      Value* y = b.value("normalize", {n.in(0), channels(3), channels(4), channels(1), channels(2)},
+                         {{"epsilon", n.number("epsilon")}});
+      return std::vector{y, n.in(3), n.in(4)};
     }),
 };
 
@@ -219,7 +230,7 @@ const OpDef kBatchNormTrain{
     .name = "batch_norm_train",
     .doc =
         "batch normalisation of x [N,C,...] by its own statistics, with scale and shift [C]; also gives "
-        "each channel's mean and biased variance, through which no gradient flows",
+        "each channel's mean and biased variance",
     .inputs = 3,
     .results = 3,
     .attrs = {number_attr("epsilon")},
@@ -232,12 +243,18 @@ const OpDef kBatchNormTrain{
     },
     .gradient = Gradient([](GradArgs& g) {
       Builder& b = g.b;
-      POCK_CHECK(g.dout(0) && !g.dout(1) && !g.dout(2), "a gradient flows into batch statistics");
       Value *x = g.in(0), *dy = g.dout(0);
       const Type& t = x->type;
+      auto channels = [&](Value* v) { return spread(b, v, t); };
+      const double count = static_cast<double>(t.elements() / t.dim(1));
+      auto parts = [&](Value* v, double n) {
+        return channels(b.mul(v, b.constant(static_cast<float>(n / count))));
+      };
+      if (g.dout(1)) g.add(0, b.broadcast_to(parts(g.dout(1), 1), t.dims));
+      if (g.dout(2)) g.add(0, b.mul(b.sub(x, channels(g.out(1))), parts(g.dout(2), 2)));
+      if (!dy) return;
       double epsilon = g.node.number("epsilon");
       Node* sums = b.make("norm_grad_sums", {dy, x, g.out(1), g.out(2)}, {{"epsilon", epsilon}});
-      auto channels = [&](Value* v) { return spread(b, v, t); };
       g.add(0, b.value("normalize_grad",
                        {dy, x, channels(g.out(1)), channels(g.out(2)), channels(g.in(1)),
                         channels(sums->out(0)), channels(sums->out(1))},

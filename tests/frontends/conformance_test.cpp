@@ -150,12 +150,6 @@ const Rule kNotYet[] = {
          "TopK",
          "Trilu",
      }},
-    {"running statistics of another rule than pock's",
-     {},
-     [](const Case& c) {
-       return any_node(
-           c, [](const auto& n) { return n.op_type() == "BatchNormalization" && n.output_size() > 1; });
-     }},
     {"Dropout's mask",
      {},
      [](const Case& c) {

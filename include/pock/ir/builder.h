@@ -45,6 +45,8 @@ class Builder {
   Value* broadcast_to(Value* a, Dims shape);
   // Sums `a` over the axes along which `shape` was broadcast to a's shape: the gradient of broadcasting.
   Value* sum_to(Value* a, const Dims& shape);
+  // running * momentum + batch * (1 - momentum) * factor: a batch norm's statistic after a step.
+  Value* running_average(Value* running, Value* batch, double momentum, double factor);
   void update(Value* param, Value* by) { make("update", {param, by}); }
 
   Graph& graph;

@@ -39,7 +39,15 @@ std::vector<Numbers> normalize(const Node& n, const std::vector<Numbers>& in) {
   return {normalized(n.in(0)->type, in[0], in[1], in[2], in[3], in[4])};
 }
 std::vector<Numbers> batch_norm(const Node& n, const std::vector<Numbers>& in) {
-  return {normalized(n.in(0)->type, in[0], in[3], in[4], in[1], in[2])};
+  if (n.integer("training")) {
+    auto batch = moments_of(n.in(0)->type, in[0]);
+    Numbers y = normalized(n.in(0)->type, in[0], batch[0], batch[1], in[1], in[2]);
+    for (int i : {0, 1})
+      for (size_t c = 0; c < batch[i].size(); ++c)
+        batch[i][c] = n.number("momentum") * in[3 + i][c] + (1 - n.number("momentum")) * batch[i][c];
+    return {y, batch[0], batch[1]};
+  }
+  return {normalized(n.in(0)->type, in[0], in[3], in[4], in[1], in[2]), in[3], in[4]};
 }
 std::vector<Numbers> batch_norm_train(const Node& n, const std::vector<Numbers>& in) {
   auto m = moments_of(n.in(0)->type, in[0]);
@@ -87,6 +95,8 @@ OP_CASE(norm_grad_sums, in({2, 3, 33, 40}), in({2, 3, 33, 40}), in({3}), in({3})
         like(norm_grad_sums));
 OP_CASE(batch_norm, in({2, 7, 3, 3}), in({7}), in({7}), in({7}), in({7}).between(0.5, 2),
         attrs({{"epsilon", kEpsilon}, {"momentum", 0.9}}), like(batch_norm));
+OP_CASE(batch_norm, in({3, 5, 2, 4}), in({5}), in({5}), in({5}), in({5}).between(0.5, 2),
+        attrs({{"epsilon", kEpsilon}, {"momentum", 0.75}, {"training", int64_t{1}}}), like(batch_norm));
 OP_CASE(batch_norm_train, in({3, 7, 3, 5}), in({7}), in({7}), epsilon(), like(batch_norm_train));
 OP_CASE(batch_norm_train, in({5, 9}), in({9}), in({9}), epsilon(), like(batch_norm_train));
 OP_CASE(batch_norm_train, in({2, 2, 33, 20}), in({2}), in({2}), epsilon(), like(batch_norm_train));
