@@ -109,9 +109,8 @@ int64_t library_arena_bytes(const Program& p) {
 std::string library_header(const Program& p) {
   const std::string& lib = p.options.library;
   const std::map<std::string, std::string> filled = {
-      {"head", fmt::format("// {0}.h: trains {1} in batches of {2}, with {3} and {4}. Written by pockc {5} "
-                           "for {6}; links with\n"
-                           "// lib{0}.a and needs nothing else.\n",
+      {"head", fmt::format("// Trains {1} in batches of {2}, with {3} and {4}.\n"
+                           "// Written by pockc {5} for {6}. Link with lib{0}.a, which needs nothing else.\n",
                            lib, quoted(p.options.model_name), batch_of(p), p.options.loss_name,
                            p.options.optimizer.name, POCK_VERSION, p.options.target.cpu)},
       {"constants",

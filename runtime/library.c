@@ -65,11 +65,10 @@ static void spread(void* context, pock_kernel fn, void* const* args, int64_t n) 
   t->parallel_for(t->context, run_piece, &task, n);
 }
 
-static void run(const pock_lib_trainer* t,
-                void (*entry)(const struct pock_buffers*, const struct pock_threads*)) {
+static void infer(const pock_lib_trainer* t) {
   const struct pock_buffers m = memory(t);
   const struct pock_threads threads = {spread, (void*)t};
-  entry(&m, t->parallel_for ? &threads : NULL);
+  pock_program.infer(&m, t->parallel_for ? &threads : NULL);
 }
 
 // ---- Batches
@@ -143,15 +142,12 @@ int pock_lib_step(pock_lib_trainer* t, const pock_lib_batch* batch, float* loss)
     if (!in_range(&p->hypers[i], hypers(t)[i])) return pock_lib_BAD_NUMBER;
   int status = take_batch(t, batch, p->batch, false, true);
   if (status) return status;
-  uint64_t step = t->step + 1;
-  p->scalars(hypers(t), (double)step, t->seed, step, memory(t).scalars);
-  run(t, p->forward);
+  const struct pock_buffers m = memory(t);
+  const struct pock_threads threads = {spread, t};
   float value;
-  __builtin_memcpy(&value, (char*)t->arena + p->loss_offset, sizeof value);
+  bool done = pock_step(p, &m, t->parallel_for ? &threads : NULL, hypers(t), progress(t), &value);
   if (loss) *loss = value;
-  if (!pock_finite(value)) return pock_lib_NOT_FINITE;
-  run(t, p->update);
-  ++t->step;
+  if (!done) return pock_lib_NOT_FINITE;
   if (!t->samples) return pock_lib_OK;
   t->position += p->batch;
   if (t->position + p->batch > t->samples) {
@@ -168,7 +164,7 @@ int pock_lib_evaluate(pock_lib_trainer* t, const pock_lib_batch* batch, uint32_t
   if (whole && rows != p->batch) return pock_lib_BAD_BATCH;
   int status = take_batch(t, batch, rows, true, true);
   if (status) return status;
-  run(t, p->infer);
+  infer(t);
   const struct pock_buffers m = memory(t);
   for (uint32_t row = 0; row < rows; ++row) {
     score->loss += pock_loss_of_row(p, &m, row);
@@ -187,7 +183,7 @@ int pock_lib_predict(pock_lib_trainer* t, const pock_lib_batch* batch, uint32_t 
                      pock_lib_outputs* outputs) {
   int status = take_batch(t, batch, rows, true, false);
   if (status) return status;
-  run(t, pock_program.infer);
+  infer(t);
   const struct pock_buffers m = memory(t);
   const void** arrays = (const void**)outputs;
   for (uint32_t i = 0; i < pock_program.output_count; ++i)

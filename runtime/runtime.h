@@ -189,6 +189,12 @@ enum pock_verdict pock_check_checkpoint(const struct pock_program* program, cons
 void pock_load_checkpoint(const struct pock_program* program, const struct pock_checkpoint* checkpoint,
                           const struct pock_buffers* memory);
 
+// ---- step.c
+// Trains on the batch in the arena and counts the step. False where the loss is not finite: then nothing was updated.
+bool pock_step(const struct pock_program* program, const struct pock_buffers* memory,
+               const struct pock_threads* threads, const double* hypers, struct pock_progress* progress,
+               float* loss);
+
 // What pock_start() calls: the program.
 int pock_main(int argc, char** argv);
 

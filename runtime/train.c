@@ -146,11 +146,7 @@ static void one_step(struct run* r) {
     pock_gather(&t->train, t->options.no_shuffle ? sample : pock_shuffled(&r->shuffle, sample), row,
                 t->memory.arena, false);
   }
-  uint64_t step = t->progress.step + 1;
-  p->scalars(t->options.hypers, (double)step, t->progress.seed, step, t->memory.scalars);
-  p->forward(&t->memory, &t->threads);
-  __builtin_memcpy(&r->loss, t->memory.arena + p->loss_offset, sizeof r->loss);
-  if (!pock_finite(r->loss)) {
+  if (!pock_step(p, &t->memory, &t->threads, t->options.hypers, &t->progress, &r->loss)) {
     pock_say(
         "%strainer: the loss of step %llu is not finite: stopped before the update; a checkpoint already "
         "written stays as it is. Try a smaller --lr, or look at the data\n",
@@ -158,8 +154,6 @@ static void one_step(struct run* r) {
     r->stop = FAILED;
     return;
   }
-  p->update(&t->memory, &t->threads);
-  ++t->progress.step;
   t->progress.position += p->batch;
   r->saved = false;
   r->epoch_loss += r->loss;
