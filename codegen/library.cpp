@@ -77,7 +77,8 @@ std::string inputs_text(const Program& p) {
                                           : "labels";
     text += fmt::format("  const {}* {};  // {} {}{}", c_type(r.train->type.dtype), name,
                         to_string(r.train->type.dims), r.label ? "of output " : "", quoted(r.name));
-    if (r.classes) text += fmt::format(", class ids from 0 to {}", r.classes - 1);
+    if (r.ids.classes) text += fmt::format(", class ids from 0 to {}", r.ids.classes - 1);
+    if (r.ids.ignored != INT64_MIN) text += fmt::format(", {} is ignored", r.ids.ignored);
     text += '\n';
   }
   return text;
@@ -111,7 +112,7 @@ std::string library_header(const Program& p) {
   const std::map<std::string, std::string> filled = {
       {"head", fmt::format("// Trains {1} in batches of {2}, with {3} and {4}.\n"
                            "// Written by pockc {5} for {6}. Link with lib{0}.a, which needs nothing else.\n",
-                           lib, quoted(p.options.model_name), batch_of(p), p.options.loss_name,
+                           lib, quoted(p.options.model_name), batch_of(p), to_string(p.options.losses),
                            p.options.optimizer.name, POCK_VERSION, p.options.target.cpu)},
       {"constants",
        fmt::format("// Samples in a batch, tensors, and bytes: of the blocks and their alignment, and of the "
@@ -123,6 +124,7 @@ std::string library_header(const Program& p) {
                    block_bytes(p.params.bytes), block_bytes(p.state.bytes), save_bytes(p))},
       {"hypers", hypers_text(p)},
       {"internal", fmt::format("  float internal[{}];\n", std::max<size_t>(1, p.train->scalars().size()))},
+      {"terms", fmt::format("  double terms[{}];\n", 2 * loss_rows(p).size())},
       {"batch", inputs_text(p)},
       {"outputs", outputs_text(p)}};
   std::string text;

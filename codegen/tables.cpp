@@ -3,33 +3,48 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "pock/ir/storage.h"
+#include "pock/ops/op.h"
 #include "pock/support/diag.h"
 
 namespace pock {
 namespace {
 
-// All but the last, which is the loss.
-size_t output_count(const Graph& infer) { return infer.outputs().size() - 1; }
+// Of the model; what follows them are losses.
+size_t output_count(const Program& p) { return p.infer->outputs().size() - loss_outputs(p.options.losses); }
 
 // The output that labels belong to: "labels" to the first, "labels.NAME" to NAME.
-int64_t judged_output(const Graph& infer, const Value* label) {
+int64_t judged_output(const Program& p, const Value* label) {
   if (label->name == "labels") return 0;
-  for (size_t i = 0; i < output_count(infer); ++i)
-    if (label->name == "labels." + infer.output_name(i)) return static_cast<int64_t>(i);
+  for (size_t i = 0; i < output_count(p); ++i)
+    if (label->name == "labels." + p.infer->output_name(i)) return static_cast<int64_t>(i);
   POCK_CHECK(false, "input {} belongs to no output", label->name);
 }
 
 // For each value, which outputs depend on it, as pock_input::reaches.
-std::unordered_map<const Value*, uint64_t> reached_outputs(const Graph& infer) {
+std::unordered_map<const Value*, uint64_t> reached_outputs(const Program& p) {
   std::unordered_map<const Value*, uint64_t> reached;
-  for (size_t i = 0; i < output_count(infer); ++i)
-    reached[infer.outputs()[i]] |= uint64_t{1} << std::min<size_t>(i, 63);
-  for (const Node* n : infer.nodes_backward()) {
+  for (size_t i = 0; i < output_count(p); ++i)
+    reached[p.infer->outputs()[i]] |= uint64_t{1} << std::min<size_t>(i, 63);
+  for (const Node* n : p.infer->nodes_backward()) {
     uint64_t all = 0;
     for (const Value* v : n->results()) all |= reached[v];
     for (const Value* v : n->inputs()) reached[v] |= all;
   }
   return reached;
+}
+
+ClassIds class_ids(const Value* input, const Value* output) {
+  for (const Value* v : aliases(input))
+    for (const Node* n : v->users) {
+      if (n->op->class_ids < 0 || n->in(n->op->class_ids) != v) continue;
+      const Type& scores = n->in(0)->type;
+      ClassIds ids{scores.dim(1), n->integer("ignore_index")};
+      // Along the second axis of the output, as of the scores, or else along its last.
+      if (output && output->type == scores) ids.stride = scores.elements() / (scores.dim(0) * scores.dim(1));
+      return ids;
+    }
+  return {};
 }
 
 pock_role role_of(const Value* v) {
@@ -57,18 +72,17 @@ std::vector<TensorRow> tensor_rows(const Program& p) {
 
 std::vector<InputRow> input_rows(const Program& p) {
   std::vector<InputRow> data, labels;
-  std::unordered_map<const Value*, uint64_t> reached = reached_outputs(*p.infer);
+  std::unordered_map<const Value*, uint64_t> reached = reached_outputs(p);
   for (const Value* v : p.train->inputs()) {
     const Value* same = p.infer->find(v->name);
     POCK_CHECK(same, "input {} is not in graph {}", v->name, p.infer->name);
     InputRow row{v, same, v->name, is_label(v)};
     row.reaches = reached[same];
     if (row.label) {
-      row.output = judged_output(*p.infer, v);
+      row.output = judged_output(p, v);
       row.name = p.infer->output_name(row.output);
-      const Type& scores = p.infer->outputs()[row.output]->type;
-      if (!is_float(v->type.dtype) && scores.rank() > 0) row.classes = scores.dim(-1);
     }
+    row.ids = class_ids(v, row.label ? p.infer->outputs()[row.output] : nullptr);
     (row.label ? labels : data).push_back(row);
   }
   data.insert(data.end(), labels.begin(), labels.end());
@@ -77,11 +91,23 @@ std::vector<InputRow> input_rows(const Program& p) {
 
 std::vector<OutputRow> output_rows(const Program& p) {
   std::vector<OutputRow> rows;
-  for (size_t i = 0; i < output_count(*p.infer); ++i) {
+  for (size_t i = 0; i < output_count(p); ++i) {
     const Value* v = p.infer->outputs()[i];
     POCK_CHECK(v->type.dtype != DType::mask, "output {} has elements of one bit", p.infer->output_name(i));
     rows.push_back({v, p.infer->output_name(i), place_of(p, *p.infer, v)});
   }
+  return rows;
+}
+
+std::vector<LossRow> loss_rows(const Program& p) {
+  std::vector<LossRow> rows;
+  size_t next = output_count(p);
+  auto take = [&] { return p.infer->outputs()[next++]; };
+  for (const LossChoice& l : p.options.losses) {
+    const Value* losses = take();
+    rows.push_back({l.key("weight"), losses, l.weighted() ? take() : nullptr});
+  }
+  if (rows.empty()) rows.push_back({1, take(), nullptr});
   return rows;
 }
 

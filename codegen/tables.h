@@ -16,12 +16,17 @@ struct TensorRow {
   Place place;
 };
 
+// What the losses say of an input that holds class ids, as in pock_input.
+struct ClassIds {
+  int64_t classes = 0, ignored = INT64_MIN, stride = 1;
+};
+
 struct InputRow {
   const Value *train, *infer;  // the same input of both graphs
   std::string name;            // of labels: the output that they belong to
   bool label;
-  int64_t classes = 0;  // of labels, as in pock_input
-  int64_t output = -1;  // likewise
+  ClassIds ids;
+  int64_t output = -1;  // of labels, as in pock_input
   uint64_t reaches = 0;
 };
 
@@ -31,9 +36,15 @@ struct OutputRow {
   Place place;
 };
 
+struct LossRow {
+  double weight;
+  const Value *losses, *weights;  // outputs of the inference graph; weights may be null
+};
+
 std::vector<TensorRow> tensor_rows(const Program&);
 std::vector<InputRow> input_rows(const Program&);
 std::vector<OutputRow> output_rows(const Program&);
+std::vector<LossRow> loss_rows(const Program&);
 // Samples a step. Throws Error where an input has no axis for them, or another number.
 int64_t batch_of(const Program&);
 

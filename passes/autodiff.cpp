@@ -17,7 +17,7 @@ std::unordered_set<const Value*> depends_on_trained(const Graph& g) {
     if (p->trained) active.insert(p);
   for (const Node* n : g.nodes()) {
     if (!n->op->gradient.rule && !std::holds_alternative<Expand>(n->op->lower)) continue;
-    for (const Value* v : n->inputs())
+    for (const Value* v : differentiable_inputs(*n))
       if (active.count(v)) {
         for (const Value* r : n->results())
           if (is_float(r->type.dtype)) active.insert(r);

@@ -2,26 +2,22 @@
 // once, in double.
 #include "pock/passes/optimizer.h"
 
-#include <charconv>
-#include <limits>
-
 namespace pock {
 namespace {
 
 using loop::Expr;
 using loop::lit;
 
-constexpr double kMax = std::numeric_limits<double>::max();
 Expr one() { return lit(1, DType::f64); }
 
 const OptimizerDef kSgd{
-    .name = "sgd",
-    .doc = "stochastic gradient descent, with momentum (nesterov=1 for Nesterov's) where momentum > 0",
-    .hypers = {{"lr", 0.01, 0, kMax},
-               {"momentum", 0, 0, kMax},
-               {"dampening", 0, -kMax, kMax},
-               {"weight_decay", 0, 0, kMax},
-               {"nesterov", 0, 0, 1}},
+    .choice = {"sgd",
+               "stochastic gradient descent, with momentum (nesterov=1 for Nesterov's) where momentum > 0",
+               {{"lr", 0.01, 0, kMost},
+                {"momentum", 0, 0, kMost},
+                {"dampening", 0, -kMost, kMost},
+                {"weight_decay", 0, 0, kMost},
+                {"nesterov", 0, 0, 1}}},
     .scalars =
         [](ScalarArgsF64& a) {
           a.define("lr", a.hyper("lr"));
@@ -73,13 +69,13 @@ void adam_update(UpdateArgs& u, bool decoupled) {
   u.b.update(v, step->out(2));
 }
 
-const OptimizerDef kAdam{.name = "adam",
-                         .doc = "Adam; weight_decay is added to the gradient",
-                         .hypers = {{"lr", 0.001, 0, kMax},
-                                    {"beta1", 0.9, 0, 1, true},
-                                    {"beta2", 0.999, 0, 1, true},
-                                    {"eps", 1e-8, 0, kMax},
-                                    {"weight_decay", 0, 0, kMax}},
+const OptimizerDef kAdam{.choice = {"adam",
+                                    "Adam; weight_decay is added to the gradient",
+                                    {{"lr", 0.001, 0, kMost},
+                                     {"beta1", 0.9, 0, 1, true},
+                                     {"beta2", 0.999, 0, 1, true},
+                                     {"eps", 1e-8, 0, kMost},
+                                     {"weight_decay", 0, 0, kMost}}},
                          .scalars =
                              [](ScalarArgsF64& a) {
                                adam_scalars(a);
@@ -87,13 +83,13 @@ const OptimizerDef kAdam{.name = "adam",
                              },
                          .update = [](UpdateArgs& u) { adam_update(u, false); }};
 
-const OptimizerDef kAdamW{.name = "adamw",
-                          .doc = "Adam with decoupled weight decay",
-                          .hypers = {{"lr", 0.001, 0, kMax},
-                                     {"beta1", 0.9, 0, 1, true},
-                                     {"beta2", 0.999, 0, 1, true},
-                                     {"eps", 1e-8, 0, kMax},
-                                     {"weight_decay", 0.01, 0, kMax}},
+const OptimizerDef kAdamW{.choice = {"adamw",
+                                     "Adam with decoupled weight decay",
+                                     {{"lr", 0.001, 0, kMost},
+                                      {"beta1", 0.9, 0, 1, true},
+                                      {"beta2", 0.999, 0, 1, true},
+                                      {"eps", 1e-8, 0, kMost},
+                                      {"weight_decay", 0.01, 0, kMost}}},
                           .scalars =
                               [](ScalarArgsF64& a) {
                                 adam_scalars(a);
@@ -101,10 +97,10 @@ const OptimizerDef kAdamW{.name = "adamw",
                               },
                           .update = [](UpdateArgs& u) { adam_update(u, true); }};
 
-const HyperDef* find_hyper(const OptimizerDef& def, std::string_view key) {
-  for (const HyperDef& h : def.hypers)
-    if (key == h.name) return &h;
-  return nullptr;
+std::vector<ChoiceDef> choices() {
+  std::vector<ChoiceDef> list;
+  for (const OptimizerDef* d : all_optimizers()) list.push_back(d->choice);
+  return list;
 }
 
 }  // namespace
@@ -115,67 +111,33 @@ const std::vector<const OptimizerDef*>& all_optimizers() {
 }
 
 const OptimizerDef& get_optimizer(const std::string& name) {
-  std::string names;
-  for (const OptimizerDef* d : all_optimizers()) {
-    if (name == d->name) return *d;
-    names += fmt::format("\n  {}: {}", d->name, d->doc);
-  }
-  throw error("--optimizer {}: there is no such optimizer; the choices are{}", name, names);
+  for (const OptimizerDef* d : all_optimizers())
+    if (name == d->choice.name) return *d;
+  POCK_CHECK(false, "no optimizer {}", name);
 }
+
+std::string optimizers_text() { return choices_text(choices()); }
 
 double OptimizerChoice::hyper(std::string_view key) const {
   auto it = hypers.find(key);
   if (it != hypers.end()) return it->second;
-  const HyperDef* h = find_hyper(get_optimizer(name), key);
-  POCK_CHECK(h, "{} has no key {}", name, key);
-  return h->standard;
+  const KeyDef* k = find_key(get_optimizer(name).choice.keys, key);
+  POCK_CHECK(k, "{} has no key {}", name, key);
+  return k->standard;
 }
 
 OptimizerChoice parse_optimizer(const std::string& text) {
-  OptimizerChoice choice;
-  size_t colon = text.find(':');
-  choice.name = text.substr(0, colon);
+  ParsedChoice c = parse_choice("--optimizer", text, choices());
+  OptimizerChoice choice{c.name, c.numbers};
   const OptimizerDef& def = get_optimizer(choice.name);
-  std::string keys;
-  for (const HyperDef& h : def.hypers) keys += (keys.empty() ? "" : ", ") + std::string(h.name);
-  Report report;
-  size_t at = colon == std::string::npos ? text.size() : colon + 1;
-  while (at < text.size()) {
-    size_t end = std::min(text.find(',', at), text.size());
-    std::string item = text.substr(at, end - at);
-    at = end + 1;
-    size_t equals = item.find('=');
-    std::string key = item.substr(0, equals);
-    const HyperDef* h = find_hyper(def, key);
-    if (!h || equals == std::string::npos) {
-      report.add(
-          fmt::format("--optimizer {}: '{}' is not key=value with one of {}", choice.name, item, keys));
-      continue;
-    }
-    double value = 0;
-    const char *first = item.data() + equals + 1, *last = item.data() + item.size();
-    auto [stop, problem] = std::from_chars(first, last, value);
-    bool in_range = value >= h->low && (h->open ? value < h->high : value <= h->high);
-    if (problem != std::errc{} || stop != last || first == last)
-      report.add(fmt::format("--optimizer {}: {} is not a number: '{}'", choice.name, key,
-                             std::string(first, last)));
-    else if (!in_range)
-      report.add(fmt::format("--optimizer {}: {} must lie in [{}, {}{}, not {}", choice.name, key, h->low,
-                             h->high == kMax ? "inf" : fmt::format("{}", h->high), h->open ? ")" : "]",
-                             value));
-    else if (!choice.hypers.emplace(key, value).second)
-      report.add(fmt::format("--optimizer {}: {} is given twice", choice.name, key));
-  }
-  if (def.disagreement && report.empty())
-    if (const char* text = def.disagreement(choice))
-      report.add(fmt::format("--optimizer {}: {}", choice.name, text));
-  report.throw_if_any();
+  if (const char* problem = def.disagreement ? def.disagreement(choice) : nullptr)
+    throw error("--optimizer {}: {}", choice.name, problem);
   return choice;
 }
 
 std::string to_string(const OptimizerChoice& choice) {
   std::string text;
-  for (const HyperDef& h : get_optimizer(choice.name).hypers)
+  for (const KeyDef& h : get_optimizer(choice.name).choice.keys)
     text += fmt::format("{}{}={}", text.empty() ? ":" : ",", h.name, choice.hyper(h.name));
   return choice.name + text;
 }
@@ -190,7 +152,7 @@ ScalarFormulas scalar_formulas(const OptimizerChoice& choice) {
     int count = static_cast<int>(used.size());
     if (build) {
       int next = 0;
-      for (const HyperDef& h : def.hypers)
+      for (const KeyDef& h : def.choice.keys)
         if (used.count(h.name)) {
           used[h.name] = next++;
           result.hypers.push_back(h);
@@ -200,7 +162,7 @@ ScalarFormulas scalar_formulas(const OptimizerChoice& choice) {
           loop::Buffer{"hypers", {DType::f64, {2 * count + 1}}, loop::Space::in});
     }
     auto slot = [&](const std::string& key, int base) {
-      POCK_CHECK(find_hyper(def, key), "{} has no key {}", def.name, key);
+      POCK_CHECK(find_key(def.choice.keys, key), "{} has no key {}", def.choice.name, key);
       if (!build) {
         used.emplace(key, 0);
         return one();

@@ -8,14 +8,16 @@
 namespace pock {
 namespace {
 
-// Values from which the loss, the graph's last output, can be reached through operators that have a gradient.
-std::unordered_set<const Value*> reaches_loss(const Graph& g) {
-  std::unordered_set<const Value*> reach = {g.outputs().back()};
+// Values from which the loss, the graph's last outputs, can be reached through operators that have a gradient.
+std::unordered_set<const Value*> reaches_loss(const Graph& g, const PassOptions& options) {
+  size_t losses = options.inference ? loss_outputs(options.losses) : 1;
+  std::unordered_set<const Value*> reach(g.outputs().end() - static_cast<ptrdiff_t>(losses),
+                                         g.outputs().end());
   for (const Node* n : g.nodes_backward()) {
     if (!n->op->gradient.rule && !std::holds_alternative<Expand>(n->op->lower)) continue;
     for (const Value* r : n->results())
       if (reach.count(r)) {
-        for (const Value* v : n->inputs())
+        for (const Value* v : differentiable_inputs(*n))
           if (is_float(v->type.dtype)) reach.insert(v);
         break;
       }
@@ -41,7 +43,7 @@ int select(Graph& g, const PassOptions& options) {
         report.add(fmt::format("{} '{}' matches no parameter of the model; see `pockc compile --help`",
                                patterns == &options.train ? "--train" : "--freeze", pattern));
     }
-  std::unordered_set<const Value*> reach = reaches_loss(g);
+  std::unordered_set<const Value*> reach = reaches_loss(g, options);
   int trained = 0, floats = 0;
   for (Value* p : g.params()) {
     if (p->kind != ValueKind::param || !is_float(p->type.dtype)) continue;

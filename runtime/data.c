@@ -213,7 +213,7 @@ static bool is_whole(uint8_t dtype) {
 // Whether the file's elements can become the input's.
 static bool convertible(uint8_t from, const struct pock_input* input) {
   if (from == input->dtype) return pock_dtype_bytes(from) > 0;
-  if (input->dtype == POCK_F32) return from == POCK_F64;
+  if (input->dtype == POCK_F32) return from == POCK_F64 || (input->feed == POCK_LABELS && is_whole(from));
   if (input->dtype != POCK_I32 && input->dtype != POCK_I64) return false;
   return is_whole(from) && (input->feed == POCK_LABELS || from == POCK_I32 || from == POCK_I64);
 }
@@ -264,10 +264,12 @@ void pock_check_values(const struct pock_source* source, struct pock_text* why) 
     low = INT32_MIN, high = INT32_MAX;
   for (uint64_t i = 0; i < source->array.count; ++i) {
     int64_t value = pock_whole_at(&source->array, i);
-    if (value >= low && value <= high) continue;
+    if ((value >= low && value <= high) || (input->classes > 0 && value == input->ignored)) continue;
     pock_format(why, "element %llu (sample %llu) is %lld, outside [%lld,%lld]", (unsigned long long)i,
                 (unsigned long long)(i / source->elements), (long long)value, (long long)low,
                 (long long)high);
+    if (input->classes > 0 && input->ignored != INT64_MIN)
+      pock_format(why, " and not %lld, which is ignored", (long long)input->ignored);
     return;
   }
 }
@@ -370,6 +372,8 @@ void pock_gather(const struct pock_dataset* set, uint64_t sample, uint32_t row, 
       copy_doubles((float*)to, from, n);
     } else if (source->array.dtype == input->dtype) {
       memcpy(to, from, n * pock_dtype_bytes(input->dtype));
+    } else if (input->dtype == POCK_F32) {
+      for (uint64_t k = 0; k < n; ++k) ((float*)to)[k] = (float)pock_whole_at(&source->array, first + k);
     } else if (input->dtype == POCK_I32) {
       for (uint64_t k = 0; k < n; ++k) ((int32_t*)to)[k] = (int32_t)pock_whole_at(&source->array, first + k);
     } else {

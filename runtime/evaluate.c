@@ -23,26 +23,25 @@ uint32_t pock_fill_batch(struct pock_trainer* t, const struct pock_dataset* set,
 
 bool pock_evaluate(struct pock_trainer* t, const struct pock_dataset* set) {
   const struct pock_program* p = t->program;
-  bool whole = p->infer_loss_count < p->batch;  // one loss a batch, which then must be full
+  bool whole = p->losses[0].count < p->batch;  // one loss a batch, which then must be full
   uint64_t samples = whole ? set->samples - set->samples % p->batch : set->samples;
-  double sum = 0;
-  uint64_t* right = t->right;
-  memset(right, 0, p->input_count * sizeof *right);
+  memset(t->terms, 0, p->loss_count * sizeof *t->terms);
+  memset(t->labels, 0, p->input_count * sizeof *t->labels);
   for (uint64_t first = 0; first < samples; first += p->batch) {
     if (pock_interrupted(t)) return false;
     uint32_t rows = pock_fill_batch(t, set, first);
     p->infer(&t->memory, &t->threads);
-    for (uint32_t row = 0; row < rows; ++row) {
-      sum += pock_loss_of_row(p, &t->memory, row);
-      for (uint32_t i = 0; i < p->input_count; ++i)
-        if (pock_is_judged(&p->inputs[i]))
-          right[i] += pock_right_labels(p, &t->memory, &set->sources[i], first + row, row);
-    }
+    pock_add_losses(p, &t->memory, rows, t->terms);
+    for (uint32_t i = 0; i < p->input_count; ++i)
+      for (uint32_t row = 0; row < rows && pock_is_judged(&p->inputs[i]); ++row)
+        pock_judge(p, &t->memory, &set->sources[i], first + row, row, &t->labels[i].judged,
+                   &t->labels[i].correct);
   }
   t->score.samples = samples;
-  t->score.loss = sum / (double)samples;
+  t->score.loss = pock_mean_loss(p, t->terms);
   for (uint32_t i = 0; i < p->input_count; ++i)
-    t->score.accuracy[i] = (double)right[i] / ((double)samples * (double)set->sources[i].elements);
+    t->score.accuracy[i] =
+        t->labels[i].judged ? (double)t->labels[i].correct / (double)t->labels[i].judged : 0;
   return true;
 }
 

@@ -160,22 +160,22 @@ int pock_lib_step(pock_lib_trainer* t, const pock_lib_batch* batch, float* loss)
 int pock_lib_evaluate(pock_lib_trainer* t, const pock_lib_batch* batch, uint32_t rows,
                       pock_lib_score* score) {
   const struct pock_program* p = &pock_program;
-  bool whole = p->infer_loss_count < p->batch;  // one loss a batch, which then must be full
+  bool whole = p->losses[0].count < p->batch;  // one loss a batch, which then must be full
   if (whole && rows != p->batch) return pock_lib_BAD_BATCH;
   int status = take_batch(t, batch, rows, true, true);
   if (status) return status;
   infer(t);
   const struct pock_buffers m = memory(t);
-  for (uint32_t row = 0; row < rows; ++row) {
-    score->loss += pock_loss_of_row(p, &m, row);
-    for (uint32_t i = 0; i < p->input_count; ++i) {
-      if (!pock_is_judged(&p->inputs[i])) continue;
-      const struct pock_source source = source_of(i, (const void* const*)batch, rows);
-      score->correct += pock_right_labels(p, &m, &source, row, row);
-      score->judged += source.elements;
-    }
-  }
+  struct pock_mean* terms = (struct pock_mean*)((char*)score + offsetof(pock_lib_score, terms));
+  pock_add_losses(p, &m, rows, terms);
+  score->loss = pock_mean_loss(p, terms);
   score->samples += rows;
+  for (uint32_t i = 0; i < p->input_count; ++i) {
+    if (!pock_is_judged(&p->inputs[i])) continue;
+    const struct pock_source source = source_of(i, (const void* const*)batch, rows);
+    for (uint32_t row = 0; row < rows; ++row)
+      pock_judge(p, &m, &source, row, row, &score->judged, &score->correct);
+  }
   return pock_lib_OK;
 }
 

@@ -57,9 +57,10 @@ typedef struct pock_lib_outputs {
 } pock_lib_outputs;
 
 typedef struct pock_lib_score {
-  double loss;               // sum over the samples
-  uint64_t samples;          // whose mean loss is loss / samples
+  double loss;  // mean over the samples so far
+  uint64_t samples;
   uint64_t judged, correct;  // class ids, and those with the highest score
+  double terms[2];           //@terms
 } pock_lib_score;
 
 // A weight, a running statistic, or a part of the optimizer's state.

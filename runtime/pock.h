@@ -54,9 +54,12 @@ struct pock_input {
   uint64_t offset;  // into the arena
   uint64_t infer_offset;
   uint64_t bytes;
-  int64_t classes;   // labels: ids must lie in [0, classes); 0 where that does not apply
+  int64_t
+      classes;  // class ids: they must lie in [0, classes) or be `ignored`; 0 where it holds something else
+  int64_t ignored;   // the id that stands for no class; INT64_MIN: none
+  uint64_t stride;   // labels that are class ids: elements of the output from one class's score to the next
   uint64_t reaches;  // bit i: output i depends on it; bit 63 stands for all outputs from there on
-  uint32_t output;   // labels: index of that output; its last axis holds the scores where `classes` > 0
+  uint32_t output;   // labels: index of the output that they belong to
   uint8_t dtype;
   uint8_t feed;  // enum pock_feed
   uint8_t rank;
@@ -74,6 +77,14 @@ struct pock_output {
   uint8_t dtype;
   uint8_t block;  // enum pock_block: an output may be a parameter or a constant
   uint8_t rank;
+};
+
+// A term of the loss. In the arena, valid after infer().
+struct pock_loss {
+  double weight;            // of the term in the sum
+  uint64_t losses_offset;   // f32[count]: the loss of each sample, times its weight
+  uint64_t weights_offset;  // f32[count]: the weight of each sample; ~0 where all weigh 1
+  uint64_t count;           // the batch; 1: the model's own loss, over the whole batch
 };
 
 // A number the person at the device may change (--lr, --opt key=value).
@@ -115,17 +126,15 @@ struct pock_program {
   const struct pock_tensor* tensors;
   const struct pock_input* inputs;    // model inputs, then labels
   const struct pock_output* outputs;  // in the model's order
+  const struct pock_loss* losses;
   const struct pock_hyper* hypers;
   const char* weights;  // [0, params_bytes): the params block at start; frozen ones follow
   uint64_t arena_bytes, params_bytes, state_bytes, weights_bytes;
   uint64_t scalars_count;
   uint64_t loss_offset;  // f32 scalar in the arena, valid after forward()
-  // The inference graph shares the arena and the parameters. In the arena, valid after infer():
-  uint64_t infer_loss_offset;  // f32[infer_loss_count]
-  uint64_t infer_loss_count;   // the batch: the loss of each sample; 1: the model's own, over the whole batch
-  uint64_t seed;               // compiled-in --seed
-  uint64_t cpu_needs;          // enum pock_cpu bits the kernels rely on
-  uint32_t tensor_count, input_count, output_count, hyper_count;
+  uint64_t seed;         // compiled-in --seed
+  uint64_t cpu_needs;    // enum pock_cpu bits the kernels rely on
+  uint32_t tensor_count, input_count, output_count, loss_count, hyper_count;
   uint32_t batch;
   uint32_t threads;  // planned for at most this many
 
@@ -135,6 +144,7 @@ struct pock_program {
   void (*scalars)(const double* hypers, double step, uint64_t seed, uint64_t micro_step, float* out);
   void (*forward)(const struct pock_buffers*, const struct pock_threads*);
   void (*update)(const struct pock_buffers*, const struct pock_threads*);
+  // The inference graph, which shares the arena and the parameters: outputs and losses.
   void (*infer)(const struct pock_buffers*, const struct pock_threads*);
 };
 

@@ -66,12 +66,13 @@ static bool open_data(struct pock_trainer* t) {
   char buffer[16384];
   struct pock_text report = {buffer, 0, sizeof buffer};
   // A loss of the model's own is one number for a whole batch.
-  bool whole = p->infer_loss_count < p->batch;
+  bool whole = p->losses[0].count < p->batch;
   t->train.sources = pock_table(p->input_count, sizeof(struct pock_source));
   t->eval.sources = pock_table(p->input_count, sizeof(struct pock_source));
-  t->score.accuracy = pock_table(p->input_count, sizeof(double));
-  t->right = pock_table(p->input_count, sizeof(uint64_t));
-  if (!t->train.sources || !t->eval.sources || !t->score.accuracy || !t->right) {
+  t->score.accuracy = pock_table(p->input_count, sizeof *t->score.accuracy);
+  t->terms = pock_table(p->loss_count, sizeof *t->terms);
+  t->labels = pock_table(p->input_count, sizeof *t->labels);
+  if (!t->train.sources || !t->eval.sources || !t->score.accuracy || !t->terms || !t->labels) {
     pock_say("trainer: out of memory\n");
     return false;
   }

@@ -129,11 +129,21 @@ void pock_copy_floats(float* to, const void* from, uint64_t count);
 // ---- score.c
 // What infer() made of the batch.
 const void* pock_output_data(const struct pock_output* output, const struct pock_buffers* memory);
-float pock_loss_of_row(const struct pock_program* program, const struct pock_buffers* memory, uint32_t row);
+// Losses added up with weights, to become a mean.
+struct pock_mean {
+  double sum, weight;
+};
+// Adds the first rows of the batch to the terms, one for each loss.
+void pock_add_losses(const struct pock_program* program, const struct pock_buffers* memory, uint32_t rows,
+                     struct pock_mean* terms);
+// The weighted sum of the terms' means; that of a term is 0 where nothing weighs anything.
+double pock_mean_loss(const struct pock_program* program, const struct pock_mean* terms);
 bool pock_is_judged(const struct pock_input* input);
-// How many of the class ids of sample `sample`, in row `row` of the batch, have the largest score.
-uint64_t pock_right_labels(const struct pock_program* program, const struct pock_buffers* memory,
-                           const struct pock_source* source, uint64_t sample, uint32_t row);
+// Counts the class ids of sample `sample`, in row `row` of the batch, that are not ignored, and those of them
+// that have the largest score.
+void pock_judge(const struct pock_program* program, const struct pock_buffers* memory,
+                const struct pock_source* source, uint64_t sample, uint32_t row, uint64_t* judged,
+                uint64_t* correct);
 
 // ---- shuffle.c
 struct pock_shuffle {

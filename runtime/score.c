@@ -6,9 +6,24 @@ const void* pock_output_data(const struct pock_output* output, const struct pock
   return blocks[output->block] + output->offset;
 }
 
-float pock_loss_of_row(const struct pock_program* p, const struct pock_buffers* memory, uint32_t row) {
-  const float* losses = (const float*)(memory->arena + p->infer_loss_offset);
-  return losses[p->infer_loss_count < p->batch ? 0 : row];
+void pock_add_losses(const struct pock_program* p, const struct pock_buffers* memory, uint32_t rows,
+                     struct pock_mean* terms) {
+  for (uint32_t i = 0; i < p->loss_count; ++i) {
+    const struct pock_loss* loss = &p->losses[i];
+    const float* losses = (const float*)(memory->arena + loss->losses_offset);
+    const float* weights = (const float*)(memory->arena + loss->weights_offset);
+    for (uint32_t row = 0; row < rows && row < loss->count; ++row) {
+      terms[i].sum += losses[row];
+      terms[i].weight += loss->weights_offset == UINT64_MAX ? 1 : weights[row];
+    }
+  }
+}
+
+double pock_mean_loss(const struct pock_program* p, const struct pock_mean* terms) {
+  double loss = 0;
+  for (uint32_t i = 0; i < p->loss_count; ++i)
+    if (terms[i].weight != 0) loss += p->losses[i].weight * (terms[i].sum / terms[i].weight);
+  return loss;
 }
 
 bool pock_is_judged(const struct pock_input* input) {
@@ -16,19 +31,28 @@ bool pock_is_judged(const struct pock_input* input) {
 }
 
 // Whether a class has the largest score, the first of equals. Where a score is no number none has.
-static bool is_best(const float* scores, uint64_t classes, uint64_t label) {
+static bool is_best(const float* scores, const struct pock_input* input, uint64_t label) {
   bool best = true;
-  for (uint64_t i = 0; i < classes; ++i)
-    best &= i < label ? scores[label] > scores[i] : scores[label] >= scores[i];
+  float own = scores[label * input->stride];
+  for (uint64_t i = 0; i < (uint64_t)input->classes; ++i) {
+    float other = scores[i * input->stride];
+    best &= i < label ? own > other : own >= other;
+  }
   return best;
 }
 
-uint64_t pock_right_labels(const struct pock_program* program, const struct pock_buffers* memory,
-                           const struct pock_source* source, uint64_t sample, uint32_t row) {
-  uint64_t classes = (uint64_t)source->input->classes, n = source->elements, right = 0;
-  const float* scores = pock_output_data(&program->outputs[source->input->output], memory);
-  scores += row * n * classes;
-  for (uint64_t i = 0; i < n; ++i, scores += classes)
-    right += is_best(scores, classes, (uint64_t)pock_whole_at(&source->array, sample * n + i));
-  return right;
+void pock_judge(const struct pock_program* program, const struct pock_buffers* memory,
+                const struct pock_source* source, uint64_t sample, uint32_t row, uint64_t* judged,
+                uint64_t* correct) {
+  const struct pock_input* input = source->input;
+  uint64_t classes = (uint64_t)input->classes, stride = input->stride, n = source->elements;
+  const float* scores = pock_output_data(&program->outputs[input->output], memory);
+  for (uint64_t i = 0; i < n; ++i) {
+    int64_t label = pock_whole_at(&source->array, sample * n + i);
+    if (label == input->ignored) continue;
+    uint64_t position = row * n + i;
+    const float* own = scores + position / stride * stride * classes + position % stride;
+    *correct += is_best(own, input, (uint64_t)label);
+    ++*judged;
+  }
 }

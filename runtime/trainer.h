@@ -28,9 +28,13 @@ struct pock_options {
 bool pock_parse_options(const struct pock_program* program, char** argv, struct pock_options* options);
 
 struct pock_score {
-  double loss;  // mean over the samples
+  double loss;  // the mean over all samples
   uint64_t samples;
   double* accuracy;  // for each input; of labels that are class ids
+};
+
+struct pock_labels {
+  uint64_t judged, correct;  // class ids, and those with the largest score
 };
 
 struct pock_trainer {
@@ -41,7 +45,8 @@ struct pock_trainer {
   uint32_t thread_count;
   struct pock_dataset train, eval;  // `eval` and `predict` read what is in `train`
   struct pock_score score;          // of the last evaluation
-  uint64_t* right;                  // for each input: class ids that were found, in the one going on
+  struct pock_mean* terms;          // of the evaluation going on, for each loss
+  struct pock_labels* labels;       // likewise, for each input
   struct pock_progress progress;
   double deadline;        // by pock_seconds(); 0: none
   const char* best_path;  // FILE.best, with --patience and --checkpoint

@@ -99,7 +99,7 @@ nlohmann::ordered_json report_json(const CompileArgs& args, const Program& progr
           {"target", program.options.target.name},
           {"cpu", program.options.target.cpu},
           {"threads", program.options.threads},
-          {"loss", program.options.loss_name},
+          {"loss", to_string(program.options.losses)},
           {"optimizer", to_string(program.options.optimizer)},
           {"trained", program.options.scheme},
           {"arena_bytes", program.arena_bytes()},
@@ -123,13 +123,12 @@ std::string loops_text(const Program& program) {
 }
 
 // What was chosen for the person, where they did not choose themselves.
-void say_choices(const CompileArgs& args, const Graph& model, const std::string& loss,
+void say_choices(const CompileArgs& args, const Graph& model, const std::vector<LossChoice>& losses,
                  const OptimizerChoice& optimizer) {
-  if (args.passes.loss.empty())
-    say(loss == kModelLoss
-            ? fmt::format("loss: output '{}' is a scalar, so it is the loss", model.output_name(0))
-            : fmt::format("loss: the model ends in {}, so {} on its logits", model.outputs()[0]->loc().op,
-                          loss));
+  if (args.losses.empty())
+    say(losses.empty() ? fmt::format("loss: output '{}' is a scalar, so it is the loss", model.output_name(0))
+                       : fmt::format("loss: the model ends in {}, so {} on its logits",
+                                     model.outputs()[0]->loc().op, to_string(losses)));
   if (args.optimizer.empty()) say(fmt::format("optimizer: none given, so {}", to_string(optimizer)));
 }
 
@@ -208,6 +207,7 @@ void run_compile(const CompileArgs& args) {
   check_places(args);
   Target target = find_target(args.target, args.cpu);
   PassOptions options = args.passes;
+  for (const std::string& text : args.losses) options.losses.push_back(parse_loss(text));
   for (const std::string& text : args.norms) options.norms.push_back(parse_norm_rule(text));
   for (const std::string& text : args.dropouts) options.dropouts.push_back(parse_dropout_rule(text));
   if (!args.norm_variance.empty()) options.unbiased_variance = args.norm_variance == "unbiased";
@@ -217,8 +217,8 @@ void run_compile(const CompileArgs& args) {
   for (const std::string& name : args.print_after) get_pass(name);  // or it is an Error
 
   std::unique_ptr<Graph> model = import_onnx(args.model, import_options(args));
-  std::string loss = derive_loss(*model, options.loss);
-  say_choices(args, *model, loss, options.optimizer);
+  const std::vector<LossChoice> losses = derive_losses(*model, options.losses);
+  say_choices(args, *model, losses, options.optimizer);
 
   RunOptions run{args.disabled, nullptr};
   run.after = [&](const std::string& pass, const Graph& g) {
@@ -245,7 +245,7 @@ void run_compile(const CompileArgs& args) {
   for (const CodegenSwitch& s : kCodegenSwitches)
     if (args.disabled.count(s.name)) s.turn_off(compile);
   compile.optimizer = options.optimizer;
-  compile.loss_name = loss;
+  compile.losses = losses;
   compile.scheme = scheme_text(*train);
   compile.model_name = model->model_file;
   if (args.emit == "lib") compile.library = library_name(args);

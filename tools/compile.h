@@ -17,6 +17,7 @@ struct CompileArgs {
   std::optional<int> threads;
   std::optional<int64_t> batch;
   std::vector<std::string> dims;      // NAME=N
+  std::vector<std::string> losses;    // [OUTPUT=]NAME[:key=value,...]
   std::string optimizer;              // "" = sgd, said so
   std::vector<std::string> norms;     // [PATTERN=]MODE
   std::vector<std::string> dropouts;  // [PATTERN=]on|off|RATIO

@@ -32,17 +32,6 @@ void add_switches(CLI::App* app, std::set<std::string>* disabled) {
   for (const CodegenSwitch& s : kCodegenSwitches) add(s.name, s.without);
 }
 
-// "sgd (lr=0.01, momentum=0), adam (...)"
-std::string optimizers_text() {
-  std::vector<std::string> texts;
-  for (const OptimizerDef* o : all_optimizers()) {
-    std::vector<std::string> keys;
-    for (const HyperDef& h : o->hypers) keys.push_back(fmt::format("{}={}", h.name, h.standard));
-    texts.push_back(fmt::format("{} ({})", o->name, fmt::join(keys, ", ")));
-  }
-  return fmt::format("{}", fmt::join(texts, ", "));
-}
-
 // CLI11 by itself takes the nearest number that fits, and -1 for the largest.
 CLI::Validator whole(uint64_t least, uint64_t most) {
   return CLI::Validator(
@@ -83,7 +72,11 @@ void add_compile(CLI::App& app) {
       ->group("Shapes");
   c->add_option("--dim", a->dims, "NAME=N binds another symbolic dimension; repeatable")->group("Shapes");
 
-  c->add_option("--loss", p.loss, "the loss: " + loss_names() + "; derived from the outputs where possible")
+  c->add_option(
+       "--loss", a->losses,
+       "[OUTPUT=]NAME[:key=value,...], the loss of an output, by default the first; repeatable: the sum "
+       "counts; derived from the outputs where possible; the losses: " +
+           losses_text())
       ->group("Training");
   c->add_option("--optimizer", a->optimizer,
                 "NAME[:key=value,...] with PyTorch's keys: " + optimizers_text() + "; default sgd")

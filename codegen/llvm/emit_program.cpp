@@ -20,25 +20,25 @@ class Tables {
       : module_(module), p_(program), c_(module.getContext()), b_(module.getContext()) {}
 
   void emit(const EntryPoints& entries) {
-    const Graph &train = *p_.train, &infer = *p_.infer;
-    POCK_CHECK(!train.outputs().empty() && !infer.outputs().empty(), "graph {} has no loss", train.name);
+    const Graph& train = *p_.train;
+    POCK_CHECK(!train.outputs().empty(), "graph {} has no loss", train.name);
     const std::vector<Constant*> tensors = this->tensors(), inputs = this->inputs(),
-                                 outputs = this->outputs(), hypers = this->hypers();
+                                 outputs = this->outputs(), losses = this->losses(), hypers = this->hypers();
     const int64_t batch = batch_of(p_);
-    const Value* infer_loss = infer.outputs().back();
     auto* weights = new llvm::GlobalVariable(module_, b_.getInt8Ty(), true,
                                              llvm::GlobalValue::ExternalLinkage, nullptr, weights_symbol(p_));
     weights->setVisibility(llvm::GlobalValue::HiddenVisibility);
     Constant* program = record({text(p_.options.model_name),
                                 text(train.model_hash),
                                 text(p_.options.optimizer.name),
-                                text(p_.options.loss_name),
+                                text(to_string(p_.options.losses)),
                                 text(p_.options.scheme),
                                 text("pock " POCK_VERSION),
                                 text(fmt::format("x86-64 ({})", p_.options.target.cpu)),
                                 table(tensors),
                                 table(inputs),
                                 table(outputs),
+                                table(losses),
                                 table(hypers),
                                 weights,
                                 u64(p_.options.library.empty() ? p_.arena_bytes() : library_arena_bytes(p_)),
@@ -47,13 +47,12 @@ class Tables {
                                 u64(p_.weights.bytes),
                                 u64(train.scalars().size()),
                                 u64(in_arena(train, train.outputs()[0])),
-                                u64(in_arena(infer, infer_loss)),
-                                u64(infer_loss->type.elements()),
                                 u64(static_cast<int64_t>(p_.options.seed)),
                                 u64(static_cast<int64_t>(p_.options.target.cpu_needs)),
                                 u32(tensors.size()),
                                 u32(inputs.size()),
                                 u32(outputs.size()),
+                                u32(losses.size()),
                                 u32(hypers.size()),
                                 u32(batch),
                                 u32(p_.options.threads),
@@ -122,9 +121,9 @@ class Tables {
       const Type& type = r.train->type;
       rows.push_back(
           record({text(r.name), dims(type.dims), u64(in_arena(*p_.train, r.train)),
-                  u64(in_arena(*p_.infer, r.infer)), u64(type.bytes()), u64(r.classes),
-                  u64(static_cast<int64_t>(r.reaches)), u32(r.output), u8(static_cast<int>(type.dtype)),
-                  u8(r.label ? POCK_LABELS : POCK_DATA), u8(type.rank())}));
+                  u64(in_arena(*p_.infer, r.infer)), u64(type.bytes()), u64(r.ids.classes),
+                  u64(r.ids.ignored), u64(r.ids.stride), u64(static_cast<int64_t>(r.reaches)), u32(r.output),
+                  u8(static_cast<int>(type.dtype)), u8(r.label ? POCK_LABELS : POCK_DATA), u8(type.rank())}));
       same_size(rows.back(), sizeof(pock_input), "pock_input");
     }
     return rows;
@@ -142,11 +141,22 @@ class Tables {
     return rows;
   }
 
+  std::vector<Constant*> losses() {
+    std::vector<Constant*> rows;
+    for (const LossRow& r : loss_rows(p_)) {
+      rows.push_back(
+          record({real(r.weight), u64(in_arena(*p_.infer, r.losses)),
+                  u64(r.weights ? in_arena(*p_.infer, r.weights) : -1), u64(r.losses->type.elements())}));
+      same_size(rows.back(), sizeof(pock_loss), "pock_loss");
+    }
+    return rows;
+  }
+
   std::vector<Constant*> hypers() {
     const ScalarFormulas formulas = scalar_formulas(p_.options.optimizer);
     std::vector<Constant*> rows;
     for (size_t i = 0; i < formulas.hypers.size(); ++i) {
-      const HyperDef& h = formulas.hypers[i];
+      const KeyDef& h = formulas.hypers[i];
       rows.push_back(record({text(h.name), real(formulas.values[i]), real(h.low), real(h.high), u8(h.open)}));
       same_size(rows.back(), sizeof(pock_hyper), "pock_hyper");
     }

@@ -186,6 +186,15 @@ void swish(Call& c, const char*) {
 
 // ---- Softmax, reductions
 
+Value* along(Call& c, Value* x, int64_t axis, const char* op) {
+  int64_t rank = x->type.rank();
+  if (axis == rank - 1) return c.value(op, {x});
+  std::vector<int64_t> swapped(rank);
+  std::iota(swapped.begin(), swapped.end(), 0);
+  std::swap(swapped[axis], swapped[rank - 1]);
+  return c.transpose(c.value(op, {c.transpose(x, swapped)}), swapped);
+}
+
 void softmax(Call& c, const char* op) {
   Value* x = c.in(0);
   Dims d = x->type.dims;
@@ -198,15 +207,7 @@ void softmax(Call& c, const char* op) {
     c.out(0, c.reshape(c.value(op, {flat}), d));
     return;
   }
-  int64_t axis = c.axis(c.integer("axis", -1), rank);
-  if (axis == rank - 1) {
-    c.out(0, c.value(op, {x}));
-    return;
-  }
-  std::vector<int64_t> swapped(rank);
-  std::iota(swapped.begin(), swapped.end(), 0);
-  std::swap(swapped[axis], swapped[rank - 1]);
-  c.out(0, c.transpose(c.value(op, {c.transpose(x, swapped)}), swapped));
+  c.out(0, along(c, x, c.axis(c.integer("axis", -1), rank), op));
 }
 
 namespace {

@@ -28,6 +28,8 @@ void thresholded_relu(Call&, const char*);
 void gelu(Call&, const char*);
 void swish(Call&, const char*);
 
+// An operator that works along the last axis, along another one.
+Value* along(Call&, Value* x, int64_t axis, const char* op);
 void softmax(Call&, const char* op);
 void reduce_from_13(Call&, const char* op);  // the axes are an input from this version on
 void reduce_from_18(Call&, const char* op);

@@ -1,6 +1,7 @@
 #include "ops.h"
 
 #include "elementwise.h"
+#include "losses.h"
 #include "resize.h"
 #include "shapes.h"
 #include "windows.h"
@@ -147,6 +148,7 @@ const std::vector<OpRow>& table() {
       {"Mod", {10, 13}, mod},
       {"Mul", {7, 13, 14}, arithmetic, "mul"},
       {"Neg", {6, 13}, negate},
+      {"NegativeLogLikelihoodLoss", {12, 13, 22}, loss, "negative_log_likelihood"},
       {"Not", {1}, logical_not},
       {"Or", {7}, logic, "or"},
       {"PRelu", {7, 9, 16}, prelu},
@@ -175,6 +177,7 @@ const std::vector<OpRow>& table() {
       {"Size", {1, 13, 19, 21, 23, 24, 25}, size},
       {"Slice", {1, 10, 11, 13}, slice},
       {"Softmax", {1, 11, 13}, softmax, "softmax"},
+      {"SoftmaxCrossEntropyLoss", {12, 13}, loss, "softmax_cross_entropy"},
       {"Softplus", {1, 22}, unary, "softplus"},
       {"Softsign", {1, 22}, unary, "softsign"},
       {"Split", {2, 11, 13, 18}, split},

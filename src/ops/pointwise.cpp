@@ -352,6 +352,7 @@ const OpDef kSigmoid{
     }),
     .lower = Scalar([](const ScalarArgs& a) { return lit(1) / (lit(1) + exp(-a.in(0))); }),
     .in_place = 1,
+    .probability = Probability::of_each,
 };
 
 const OpDef kSoftsign{

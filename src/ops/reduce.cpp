@@ -342,7 +342,7 @@ const OpDef kSoftmax{
     }),
     .lower =
         Nest([](NestArgs& n) { softmax_nest(n, [](Expr shifted, Expr sum) { return exp(shifted) / sum; }); }),
-    .normalizes_classes = true,
+    .probability = Probability::of_classes,
 };
 
 const OpDef kLogSoftmax{
@@ -361,7 +361,7 @@ const OpDef kLogSoftmax{
     }),
     .lower =
         Nest([](NestArgs& n) { softmax_nest(n, [](Expr shifted, Expr sum) { return shifted - log(sum); }); }),
-    .normalizes_classes = true,
+    .probability = Probability::of_classes,
 };
 
 }  // namespace

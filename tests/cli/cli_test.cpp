@@ -63,6 +63,22 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{{kPockc, "compile", kNet, "-o", "OUT", "--batch", "4", "--loss", "hinge"},
               1,
               "there is no such loss"},
+        Wrong{{kPockc, "compile", kNet, "-o", "OUT", "--batch", "4", "--loss", "nowhere=mse"},
+              1,
+              "no output of this name; it has\n  logits"},
+        Wrong{{kPockc, "compile", kNet, "-o", "OUT", "--batch", "4", "--loss", "mse", "--loss", "logits=l1"},
+              1,
+              "output 'logits' has two losses"},
+        Wrong{compile({"-o", "OUT", "--loss", "huber:delta=0"}), 1, "delta must lie in [1e-06, 1000000]"},
+        Wrong{compile({"-o", "OUT", "--loss", "bce:delta=1"}), 1,
+              "'delta=1' is not key=value with one of weight"},
+        Wrong{compile({"-o", "OUT", "--loss", "cross-entropy:ignore_index=1.5"}), 1,
+              "must be a whole number"},
+        Wrong{compile({"-o", "OUT", "--loss", "=mse"}), 1, "the name of the output is empty"},
+        Wrong{compile({"-o", "OUT", "--loss", "cross-entropy:class_weights=nowhere"}), 1,
+              "'nowhere' cannot be read"},
+        Wrong{compile({"-o", "OUT", "--loss", "cross-entropy:class_weights=/dev/zero"}), 1,
+              "number 1 of '/dev/zero' is not one"},
         Wrong{compile({"-o", "OUT", "--optimizer", "adamax"}), 1, "adamw"},
         Wrong{compile({"-o", "OUT", "--optimizer", "sgd:lr=fast,momentum=-1,beta=2"}), 1,
               "momentum must lie in"},
@@ -251,6 +267,37 @@ TEST(Cli, MeanSquaredErrorCompiles) {
           run({kPockc, "compile", data + net + ".onnx", "--batch", batch, "--loss", "mse", "-o", dir / "t"});
       EXPECT_EQ(ran.status, 0) << net << " " << batch << ran.err;
     }
+}
+
+// A loss that is a node of the model: its class weights are no parameter, and its class ids are checked.
+TEST(Cli, ModelsMayComputeCrossEntropyThemselves) {
+  TempDir dir;
+  Ran ran = run(compile_small("own_loss", {"--batch", "2", "-o", dir / "t"}));
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NE(ran.err.find("trained: 1 of 2 parameters: w"), std::string::npos) << ran.err;
+  std::vector<float> x = {1, 0, 0, 0, 0, 0, 1, 0, 0, 0};
+  dir.write("x", npy("<f4", "(2, 5)", bytes_of(x)));
+  auto train = [&](const std::vector<int64_t>& target) {
+    dir.write("target", npy("<i8", "(2,)", bytes_of(target)));
+    return run({dir / "t", "train", "--data", "x=x", "--data", "target=target", "--steps", "60", "--lr", "1",
+                "--no-shuffle", "--log", "json"},
+               dir.path);
+  };
+  auto loss = [](const std::string& out, size_t from) {
+    return nlohmann::json::parse(out.substr(from, out.find('\n', from) - from))["loss"].get<double>();
+  };
+  Ran good = train({2, 9});
+  ASSERT_EQ(good.status, 0) << good.err;
+  EXPECT_GT(loss(good.out, 0), 0.5);
+  EXPECT_LT(loss(good.out, good.out.rfind("{")), 0.05);
+  Ran none = train({9, 9});
+  EXPECT_EQ(none.status, 0) << none.err;
+  EXPECT_EQ(loss(none.out, 0), 0);
+  Ran bad = train({2, 3});
+  EXPECT_EQ(bad.status, 1);
+  EXPECT_NE(bad.err.find("element 1 (sample 1) is 3, outside [0,2] and not 9, which is ignored"),
+            std::string::npos)
+      << bad.err;
 }
 
 // Parameters that are called as pock calls its own values are trained like any other.

@@ -24,6 +24,19 @@ def save(name, nodes, inputs, output, weights):
     onnx.save(model, HERE / f"{name}.onnx")
 
 
+def save_own_loss():
+    """Scores of three classes, and their loss as a node of the model: class ids are an input, 9 is ignored."""
+    value = helper.make_tensor_value_info
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"]),
+             helper.make_node("SoftmaxCrossEntropyLoss", ["a", "target", "class_weights"], ["loss"], ignore_index=9)]
+    graph = helper.make_graph(nodes, "own_loss", [value("x", TensorProto.FLOAT, ["N", 5]), value("target", TensorProto.INT64, ["N"])],
+                              [value("loss", TensorProto.FLOAT, [])], [weight("w", 5, 3), numpy_helper.from_array(
+                                  np.array([0.5, 2, 1], np.float32), "class_weights")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    onnx.save(model, HERE / "own_loss.onnx")
+
+
 X = ("x", ["N", 5])
 save("optimizer_names", [("MatMul", ["x", "lr"], "a"), ("Add", ["a", "lr.momentum_buffer"], "b"), ("Mul", ["b", "step"], "loss")],
      [X], "loss", [weight("lr", 5, 3), weight("lr.momentum_buffer", 3), weight("step", 3)])
@@ -33,3 +46,4 @@ save("labels_input", [("MatMul", ["x", "w"], "a"), ("Sub", ["a", "labels"], "y")
 save("scalar_input", [("MatMul", ["x", "w"], "a"), ("Mul", ["a", "s"], "y")], [("s", []), X], "y", [weight("w", 5, 3)])
 save("unbatched_input", [("MatMul", ["x", "w"], "a"), ("Mul", ["a", "s"], "y")], [X, ("s", [1, 3])], "y",
      [weight("w", 5, 3)])
+save_own_loss()

@@ -59,7 +59,7 @@ struct Compiled {
 Compiled compile(const std::string& optimizer, const std::function<void(CompileOptions&)>& change = {}) {
   Compiled c;
   PassOptions passes;
-  passes.loss = "cross-entropy";
+  passes.losses = {parse_loss("cross-entropy")};
   passes.freeze = {"b2"};
   passes.optimizer = parse_optimizer(optimizer);
   c.train = model();
@@ -70,7 +70,7 @@ Compiled compile(const std::string& optimizer, const std::function<void(CompileO
   CompileOptions options;
   options.target = find_target("host");
   options.optimizer = passes.optimizer;
-  options.loss_name = "cross-entropy";
+  options.losses = passes.losses;
   options.model_name = "net.onnx";
   if (change) change(options);
   c.program = lower(*c.train, *c.infer, options);
@@ -257,7 +257,7 @@ TEST(Program, Infers) {
   EXPECT_EQ(std::memcmp(step.memory.arena + step.table->outputs[0].offset,
                         m.raw(c.infer->outputs()[0])->data(), kBatch * kClasses * 4),
             0);
-  EXPECT_EQ(std::memcmp(step.memory.arena + step.table->infer_loss_offset,
+  EXPECT_EQ(std::memcmp(step.memory.arena + step.table->losses[0].losses_offset,
                         m.raw(c.infer->outputs()[1])->data(), kBatch * 4),
             0);
 }
@@ -265,7 +265,7 @@ TEST(Program, Infers) {
 // Nobody looks at labels again behind the step: the sample losses take the place of these.
 TEST(Program, LabelsMayBeOverwritten) {
   PassOptions passes;
-  passes.loss = "mse";
+  passes.losses = {parse_loss("mse")};
   std::unique_ptr<Graph> graphs[2];
   for (bool inference : {false, true}) {
     auto g = std::make_unique<Graph>("net");
@@ -302,7 +302,10 @@ TEST(Program, Tables) {
   EXPECT_EQ(t.outputs[0].dtype, POCK_F32);
   EXPECT_EQ(t.outputs[0].block, POCK_ARENA);
   EXPECT_EQ(t.outputs[0].dims[1], kClasses);
-  EXPECT_EQ(t.infer_loss_count, static_cast<uint64_t>(kBatch));
+  ASSERT_EQ(t.loss_count, 1u);
+  EXPECT_EQ(t.losses[0].count, static_cast<uint64_t>(kBatch));
+  EXPECT_EQ(t.losses[0].weight, 1);
+  EXPECT_EQ(t.losses[0].weights_offset, ~uint64_t{0});
   ASSERT_EQ(t.input_count, 2u);
   EXPECT_STREQ(t.inputs[0].name, "x");
   EXPECT_EQ(t.inputs[0].feed, POCK_DATA);
@@ -311,6 +314,8 @@ TEST(Program, Tables) {
   EXPECT_STREQ(t.inputs[1].name, "scores");
   EXPECT_EQ(t.inputs[1].feed, POCK_LABELS);
   EXPECT_EQ(t.inputs[1].classes, kClasses);
+  EXPECT_EQ(t.inputs[1].ignored, INT64_MIN);
+  EXPECT_EQ(t.inputs[1].stride, 1u);
   EXPECT_EQ(t.inputs[1].reaches, 0u);
   EXPECT_EQ(t.inputs[1].output, 0u);
   ASSERT_EQ(t.tensor_count, 4u);

@@ -49,6 +49,19 @@ TEST(Docs, CommandsRun) {
   EXPECT_TRUE(fs::exists(dir / "libnet.a"));
 }
 
+TEST(Docs, CommandsAboutTrainingRun) {
+  TempDir dir;
+  for (const auto& file : fs::directory_iterator(kRoot / "tests/train/recipes"))
+    fs::copy_file(file.path(), dir.path / file.path().filename());
+  std::vector<std::string> all = commands(kRoot / "docs/training.md", {"pockc ", "./trainer "});
+  ASSERT_EQ(all.size(), 3u);
+  for (const std::string& command : all) {
+    Ran ran = run({"/bin/sh", "-c", "PATH=" + fs::path(kPockc).parent_path().string() + ":$PATH; " + command},
+                  dir.path);
+    EXPECT_EQ(ran.status, 0) << command << "\n" << ran.err;
+  }
+}
+
 TEST(Docs, ScriptsThatAreNamedExist) {
   int count = 0;
   for (const fs::path& document : documents())

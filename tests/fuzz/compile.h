@@ -9,7 +9,7 @@ namespace pock::fuzz {
 
 inline void compile(const Graph& model) {
   PassOptions options;
-  if (!accepted([&] { options.loss = derive_loss(model, ""); })) options.loss = "mse";
+  if (!accepted([&] { options.losses = derive_losses(model, {}); })) options.losses = {parse_loss("mse")};
   for (bool inference : {false, true}) {
     options.inference = inference;
     std::unique_ptr<Graph> g = model.clone();

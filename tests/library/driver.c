@@ -128,7 +128,7 @@ static net_batch batch_at(size_t first, uint32_t* rows) {
 }
 
 static void evaluate(void) {
-  net_score score = {0, 0, 0, 0};
+  net_score score = {0, 0, 0, 0, {0}};
   size_t first;
   for (first = 0; first < samples; first += net_BATCH) {
     uint32_t rows;

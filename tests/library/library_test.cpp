@@ -131,7 +131,7 @@ TEST_F(Pair, ScoresAndPredictsAsTheTrainer) {
   const Strings data = {"--data", "data.npy", "--weights", "c"};
   expect_good(Strings{dir_ / "trainer", "eval", "--labels", "labels.npy", "--log", "json"} + data);
   auto score = nlohmann::json::parse(out_);
-  EXPECT_EQ(score["loss"].get<float>(), static_cast<float>(loss / static_cast<double>(samples)));
+  EXPECT_EQ(score["loss"].get<float>(), static_cast<float>(loss));
   EXPECT_EQ(score["accuracy"].get<float>(),
             static_cast<float>(static_cast<double>(correct) / static_cast<double>(judged)));
   expect_good(Strings{dir_ / "trainer", "predict", "--output", "scores.npy"} + data);

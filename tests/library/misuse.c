@@ -43,7 +43,7 @@ static void memory(void) {
 static void batches(void) {
   net_batch good, bad;
   net_outputs outputs;
-  net_score score = {0, 0, 0, 0};
+  net_score score = {0, 0, 0, 0, {0}};
   float loss = -1;
   good.in_x = x;
   good.labels = y;

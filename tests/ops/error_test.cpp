@@ -127,7 +127,11 @@ const std::vector<Bad> kBad = {
      "elements 1 to 4 are not within the 3"},
     {"pad", {f({2})}, {{"axis", int64_t{0}}, {"before", int64_t{-1}}}, "cannot be negative"},
     {"softmax_cross_entropy", {f({2, 3}), {DType::i32, {3}}}, {}, "must be i32[2], it is i32[3]"},
-    {"softmax_cross_entropy", {f({2, 3}), {DType::i64, {2}}}, {}, "must be i32[2], it is i64[2]"},
+    {"softmax_cross_entropy", {f({2, 3}), f({2})}, {}, "class ids are i32 or i64, input 1 is f32[2]"},
+    {"softmax_cross_entropy",
+     {f({2, 3}), {DType::i32, {2}}, f({2})},
+     {},
+     "the weight of each class (input 2) must be f32[3], it is f32[2]"},
     {"sgd_step", {f({2}), f({3}), f({}), f({})}, {}, "must be f32[2], it is f32[3]"},
 };
 

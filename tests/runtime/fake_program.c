@@ -130,8 +130,8 @@ static const struct pock_tensor tensors[] = {
 
 #ifdef FAKE_OWN_LOSS
 static const struct pock_input inputs[] = {
-    {"x", x_dims, X, X, BATCH* FEATURES * 4, 0, 3, -1u, POCK_F32, POCK_DATA, 4},
-    {"target", label_dims, LABELS, LABELS, BATCH * 4, CLASSES, 1, -1u, POCK_I32, POCK_DATA, 1},
+    {"x", x_dims, X, X, BATCH* FEATURES * 4, 0, INT64_MIN, 1, 3, -1u, POCK_F32, POCK_DATA, 4},
+    {"target", label_dims, LABELS, LABELS, BATCH * 4, CLASSES, INT64_MIN, 1, 1, -1u, POCK_I32, POCK_DATA, 1},
 };
 static const struct pock_output outputs[] = {
     {"loss", 0, LOSS, 4, POCK_F32, POCK_ARENA, 0},
@@ -140,13 +140,21 @@ static const struct pock_output outputs[] = {
 };
 #else
 static const struct pock_input inputs[] = {
-    {"x", x_dims, X, X, BATCH* FEATURES * 4, 0, 1, -1u, POCK_F32, POCK_DATA, 4},
-    {"logits", label_dims, LABELS, LABELS, BATCH * 4, CLASSES, 0, 0, POCK_I32, POCK_LABELS, 1},
+    {"x", x_dims, X, X, BATCH* FEATURES * 4, 0, INT64_MIN, 1, 1, -1u, POCK_F32, POCK_DATA, 4},
+    {"logits", label_dims, LABELS, LABELS, BATCH * 4, CLASSES, INT64_MIN, 1, 0, 0, POCK_I32, POCK_LABELS, 1},
 };
 static const struct pock_output outputs[] = {
     {"logits", logit_dims, PREDICTIONS, BATCH* CLASSES * 4, POCK_F32, POCK_ARENA, 2},
 };
 #endif
+
+static const struct pock_loss losses[] = {
+#ifdef FAKE_OWN_LOSS
+    {1, LOSS, UINT64_MAX, 1},
+#else
+    {1, SAMPLE_LOSS, UINT64_MAX, BATCH},
+#endif
+};
 
 static const struct pock_hyper hypers[] = {
     {"lr", 0.01, 0, 1e38, 0},
@@ -168,6 +176,7 @@ const struct pock_program pock_program = {
     .tensors = tensors,
     .inputs = inputs,
     .outputs = outputs,
+    .losses = losses,
     .hypers = hypers,
     .weights = (const char*)&weights,
     .arena_bytes = ARENA,
@@ -176,18 +185,12 @@ const struct pock_program pock_program = {
     .weights_bytes = sizeof weights,
     .scalars_count = 2,
     .loss_offset = LOSS,
-#ifdef FAKE_OWN_LOSS
-    .infer_loss_offset = LOSS,
-    .infer_loss_count = 1,
-#else
-    .infer_loss_offset = SAMPLE_LOSS,
-    .infer_loss_count = BATCH,
-#endif
     .seed = 7,
     .cpu_needs = FAKE_CPU,
     .tensor_count = sizeof tensors / sizeof *tensors,
     .input_count = 2,
     .output_count = sizeof outputs / sizeof *outputs,
+    .loss_count = 1,
     .hyper_count = 2,
     .batch = BATCH,
     .threads = 4,

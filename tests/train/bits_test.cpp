@@ -80,7 +80,7 @@ TEST_P(Bits, TwoCompilationsGiveTheSameFile) {
 TEST_P(Bits, Interpreter) {
   Net net(GetParam());
   PassOptions options;
-  options.loss = "cross-entropy";
+  options.losses = {parse_loss("cross-entropy")};
   options.optimizer = parse_optimizer(net.optimizer);
   std::unique_ptr<Graph> g = import_onnx(net.folder + "/model.onnx", {net.batch, {}});
   run_passes(*g, training_pipeline(), options);

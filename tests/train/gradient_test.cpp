@@ -21,7 +21,7 @@ TEST_P(NetGradient, AgreesWithDifferences) {
   Net net(GetParam());
   const int64_t batch = 3;
   PassOptions options;
-  options.loss = "cross-entropy";
+  options.losses = {parse_loss("cross-entropy")};
   std::unique_ptr<Graph> g = import_onnx(net.folder + "/model.onnx", {batch, {}});
   for (PassFn pass : {attach_loss, select, norms, dropout, expand_without_gradient, autodiff})
     pass(*g, options);

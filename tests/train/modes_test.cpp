@@ -24,7 +24,7 @@ struct Step {
 
   explicit Step(PassOptions options) {
     Net net("bn_cnn");
-    options.loss = "cross-entropy";
+    options.losses = {parse_loss("cross-entropy")};
     options.optimizer = parse_optimizer(net.optimizer);
     g = import_onnx(net.folder + "/model.onnx", {net.batch, {}});
     run_passes(*g, training_pipeline(), options);
@@ -158,7 +158,7 @@ TEST(Loss, MeanSquaredErrorIsTheMeanOverEverything) {
     Value* x = g.add_input("x", {DType::f32, {2, 3, 2}});
     g.add_output(Builder(g).value("neg", {x}), "y");
     PassOptions options;
-    options.loss = "mse";
+    options.losses = {parse_loss("mse")};
     options.inference = inference;
     attach_loss(g, options);
     Memory m = initial_memory(g);

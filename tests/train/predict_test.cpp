@@ -24,7 +24,7 @@ struct Case {
   // Runs batch by batch and gives every output's rows, and last the loss of each sample.
   std::vector<std::vector<double>> expected() {
     PassOptions options;
-    options.loss = loss;
+    options.losses = {parse_loss(loss)};
     options.inference = true;
     infer = import_onnx(model, {batch, {}});
     run_passes(*infer, inference_pipeline(), options);

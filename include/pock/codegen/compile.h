@@ -10,6 +10,7 @@
 #include "pock/codegen/target.h"
 #include "pock/ir/graph.h"
 #include "pock/loop/transform.h"
+#include "pock/passes/loss.h"
 #include "pock/passes/optimizer.h"
 #include "pock/plan/plan.h"
 
@@ -36,7 +37,8 @@ struct CompileOptions {
   bool share_kernels = true;  // false: a function for every node
   PlanOptions plan;
   OptimizerChoice optimizer;
-  std::string loss_name, scheme, model_name;
+  std::vector<LossChoice> losses;  // none: the model's own
+  std::string scheme, model_name;
   std::string library;  // for Emit::lib: the name that its functions start with; a C name
 };
 
@@ -63,7 +65,7 @@ struct BlockLayout {
 
 struct Program {
   const Graph* train = nullptr;  // forward, loss (output 0), backward, updates
-  // Outputs: the model's, then the loss of each sample, or f32[] where the model has its own.
+  // Outputs: the model's, then those of the losses (loss_outputs), f32[] where the model has its own.
   const Graph* infer = nullptr;
   CompileOptions options;
   std::vector<CompiledKernel> kernels;  // shared by both graphs

@@ -13,6 +13,8 @@
 // Fields without a default are of types that cannot be default-made, so a forgotten one does not compile.
 #pragma once
 
+#include <algorithm>
+#include <climits>
 #include <optional>
 #include <span>
 #include <variant>
@@ -149,6 +151,8 @@ struct View {};    // result 0 is input 0's memory under another shape
 struct Effect {};  // no results: stores input 1 into the parameter that is input 0
 using Lowering = std::variant<Scalar, Nest, Expand, View, Effect>;
 
+enum class Probability : uint8_t { none, of_classes /* along the last axis */, of_each };
+
 struct OpDef {
   Text name;
   Text doc;
@@ -162,12 +166,20 @@ struct OpDef {
   bool cheap = false;       // pointwise and cheap enough to compute again instead of keeping the result
   bool variadic = false;    // `inputs` or more
   int channel_weight = -1;  // convolutions: the input whose first axis makes the result's channels
-  bool normalizes_classes = false;  // (log-)softmax over the last axis: cross-entropy wants its input instead
+  // The result holds probabilities, or their logarithms: the loss that fits wants input 0, the logits, instead.
+  Probability probability = Probability::none;
+  int gradients = INT_MAX;  // only so many first inputs have one
+  int class_ids = -1;  // the input whose elements are class ids: below dim 1 of input 0, or `ignore_index`
 
   bool is_view() const { return std::holds_alternative<View>(lower); }
   bool has_effect() const { return std::holds_alternative<Effect>(lower); }
   bool pointwise() const { return std::holds_alternative<Scalar>(lower); }
 };
+
+// The inputs that a gradient may flow into, where the operator has a gradient.
+inline std::span<Value* const> differentiable_inputs(const Node& n) {
+  return std::span(n.inputs()).first(std::min<size_t>(n.inputs().size(), n.op->gradients));
+}
 
 // The list of every operator (ops/registry.cpp).
 const std::vector<const OpDef*>& all_ops();

@@ -6,19 +6,12 @@
 #pragma once
 
 #include <functional>
-#include <map>
 
 #include "pock/ir/builder.h"
 #include "pock/loop/loop.h"
+#include "pock/passes/choice.h"
 
 namespace pock {
-
-struct HyperDef {
-  const char* name;  // PyTorch's keyword (betas are beta1 and beta2)
-  double standard;
-  double low, high;  // allowed range, inclusive; high exclusive where `open`
-  bool open = false;
-};
 
 struct OptimizerChoice {
   std::string name = "sgd";
@@ -50,9 +43,7 @@ struct UpdateArgs {
 };
 
 struct OptimizerDef {
-  const char* name;
-  const char* doc;
-  std::vector<HyperDef> hypers;
+  ChoiceDef choice;  // keys are PyTorch's keywords (betas are beta1 and beta2)
   void (*scalars)(ScalarArgsF64&);
   void (*update)(UpdateArgs&);  // ends in b.update(param, ...) and one for each state
   // What is wrong with keys that are good one by one; null where none depends on another.
@@ -60,6 +51,7 @@ struct OptimizerDef {
 };
 
 const std::vector<const OptimizerDef*>& all_optimizers();
+std::string optimizers_text();  // all with their keys and defaults
 const OptimizerDef& get_optimizer(const std::string& name);
 
 // The formulas of a choice. Hyper-parameters that no formula reads cannot be changed at run time and are left
@@ -67,7 +59,7 @@ const OptimizerDef& get_optimizer(const std::string& name);
 // {count + i}), and the step number load(buffer, {2 * count}), with count = hypers.size().
 struct ScalarFormulas {
   std::vector<std::pair<std::string, loop::Expr>> formulas;  // scalar's name, f64
-  std::vector<HyperDef> hypers;
+  std::vector<KeyDef> hypers;
   std::vector<double> values;  // compiled-in, per hyper
   loop::BufferRef buffer;
 };

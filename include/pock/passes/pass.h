@@ -11,6 +11,7 @@
 #include <set>
 
 #include "pock/ir/graph.h"
+#include "pock/passes/loss.h"
 #include "pock/passes/optimizer.h"
 
 namespace pock {
@@ -39,7 +40,7 @@ struct PassOptions {
   std::vector<NormRule> norms;
   std::vector<DropoutRule> dropouts;
   std::optional<bool> unbiased_variance;  // of running variances; unset: by the model's producer
-  std::string loss;                       // "" = derive
+  std::vector<LossChoice> losses;         // none: derive
   OptimizerChoice optimizer;
   // Input preprocessing: x * scale, then (x - mean) / std, in the graph; the input itself becomes u8.
   std::optional<double> input_scale;

@@ -31,12 +31,6 @@ int immediate_update(Graph&, const PassOptions&);  // moves updates up to their 
 int recompute(Graph&, const PassOptions&);         // copies cheap nodes into the backward part
 int inplace(Graph&, const PassOptions&);           // results that take over a dying input's memory
 
-// The loss that `wanted` (--loss) or, where it is empty, the model's outputs say: a name of loss_names() or
-// kModelLoss. Throws Error listing the choices.
-inline const std::string kModelLoss = "the model's own";
-std::string derive_loss(const Graph&, const std::string& wanted);
-std::string loss_names();
-
 std::string gradient_output_name(const Value& param);
 // Values that a trained parameter influences through differentiable operators, the trained parameters
 // included.

@@ -1,0 +1,45 @@
+// What --optimizer and --loss take: NAME[:key=value,...].
+//
+//   const std::vector<ChoiceDef> all = {{"huber", "...", {{"delta", 1, 0, kMost}}}};
+//   ParsedChoice c = parse_choice("--loss", "huber:delta=2", all);
+//   c.numbers["delta"] == 2
+#pragma once
+
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace pock {
+
+inline constexpr double kMost = std::numeric_limits<double>::max();
+
+struct KeyDef {
+  enum Kind : uint8_t { real, whole, text };
+  const char* name;
+  double standard = 0;
+  double low = 0, high = kMost;  // allowed range, inclusive; high exclusive where `open`
+  bool open = false;
+  Kind kind = real;
+};
+
+struct ChoiceDef {
+  const char* name;
+  const char* doc;
+  std::vector<KeyDef> keys;
+};
+
+// What was given; what is not there has its default.
+struct ParsedChoice {
+  std::string name;
+  std::map<std::string, double, std::less<>> numbers;
+  std::map<std::string, std::string, std::less<>> texts;
+};
+
+const KeyDef* find_key(const std::vector<KeyDef>&, std::string_view name);
+// Throws Error that lists the choices, or every key that is wrong.
+ParsedChoice parse_choice(const char* flag, const std::string& text, const std::vector<ChoiceDef>& all);
+// "sgd (lr=0.01, momentum=0), adam (...)", for --help.
+std::string choices_text(const std::vector<ChoiceDef>& all);
+
+}  // namespace pock

@@ -1,0 +1,42 @@
+// Losses. One LossDef in passes/loss.cpp is all that pock knows of one: its keys, its labels, its loss of a sample.
+//
+//   LossChoice c = parse_loss("boxes=huber:delta=0.5,weight=2");
+//   c.output == "boxes", c.name == "huber", c.key("delta") == 0.5
+//
+// The loss of a step is the weighted sum over the outputs that have one; for each the mean over its labels, counted
+// by their weights: 0 for those that are ignored, the class's where classes have weights, else 1.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "pock/passes/choice.h"
+
+namespace pock {
+
+class Graph;
+
+struct LossChoice {
+  std::string output;  // of the model; empty: its first
+  std::string name;
+  std::map<std::string, double, std::less<>> keys;  // what was given; the rest are defaults
+  std::vector<float> class_weights;                 // empty: all 1
+
+  double key(std::string_view) const;  // NaN where there is none and no default
+  // Labels weigh different amounts, so that a mean needs the sum of their weights.
+  bool weighted() const;
+};
+
+// "mse", "OUTPUT=huber:delta=0.5". Reads the file of class weights. Throws Error naming the losses or keys there are.
+LossChoice parse_loss(const std::string& text);
+// The losses of all outputs that have one, from what was asked for (--loss) or, where that is nothing, from the
+// model's outputs. Empty: the model's output is the loss. Throws Error listing the choices.
+std::vector<LossChoice> derive_losses(const Graph&, const std::vector<LossChoice>& wanted);
+// How many outputs of an inference graph, the last ones, are for the loss: for each choice the loss of every sample
+// and, where it is weighted, its weight; else the model's own loss.
+size_t loss_outputs(const std::vector<LossChoice>&);
+std::string to_string(const std::vector<LossChoice>&);  // "cross-entropy", "the model's own"
+std::string losses_text();                              // all with their keys and defaults
+
+}  // namespace pock
