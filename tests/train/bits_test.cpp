@@ -85,7 +85,7 @@ TEST_P(Bits, Interpreter) {
   std::unique_ptr<Graph> g = import_onnx(net.folder + "/model.onnx", {net.batch, {}});
   run_passes(*g, training_pipeline(), options);
   Memory memory = initial_memory(*g);
-  Array data = read_npy(net.folder + "/data.npy"), labels = read_npy(net.folder + "/labels.npy");
+  Array data = read_npy(net.data + "/data.npy"), labels = read_npy(net.data + "/labels.npy");
   std::vector<double> x = data.numbers(), y = labels.numbers();
   ScalarFormulas formulas = scalar_formulas(options.optimizer);
   size_t sample = x.size() / data.dims[0];

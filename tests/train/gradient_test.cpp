@@ -22,7 +22,7 @@ TEST_P(NetGradient, AgreesWithDifferences) {
   const int64_t batch = 3;
   PassOptions options;
   options.losses = {parse_loss("cross-entropy")};
-  std::unique_ptr<Graph> g = import_onnx(net.folder + "/model.onnx", {batch, {}});
+  std::unique_ptr<Graph> g = import_onnx(net.folder + "/model.onnx", {.batch = batch, .dims = net.sizes});
   for (PassFn pass : {attach_loss, select, norms, dropout, expand_without_gradient, autodiff})
     pass(*g, options);
   // Statistics must not move between evaluations.
@@ -71,8 +71,9 @@ TEST_P(NetGradient, AgreesWithDifferences) {
   EXPECT_GT(checked, 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, NetGradient, testing::ValuesIn(kNets),
-                         [](const auto& info) { return info.param; });
+std::string name_of(const testing::TestParamInfo<std::string>& info) { return info.param; }
+INSTANTIATE_TEST_SUITE_P(Nets, NetGradient, testing::ValuesIn(kNets), name_of);
+INSTANTIATE_TEST_SUITE_P(Zoo, NetGradient, testing::ValuesIn(kZoo), name_of);
 
 }  // namespace
 }  // namespace pock::test

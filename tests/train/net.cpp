@@ -8,14 +8,21 @@
 namespace pock::test {
 
 const std::vector<std::string> kNets = {"mlp", "lenet", "bn_cnn", "mobile", "dropped", "twice"};
+const std::vector<std::string> kZoo = {"size_32x32", "size_33x17", "resnet18", "vgg11_bn",
+                                       "squeezenet", "ds_cnn",     "tcn"};
 
 Net::Net(const std::string& name) : name(name), folder(std::string(kSourceDir) + "/tests/train/" + name) {
   auto curve = nlohmann::json::parse(read_file(folder + "/curve.json"));
+  data = folder + "/../" + curve["data"].get<std::string>();
+  sizes = curve["sizes"].get<std::map<std::string, int64_t>>();
+  input_flags = curve["input_flags"].get<std::vector<std::string>>();
+  tolerance = curve["tolerance"];
   optimizer = curve["optimizer"];
   batch = curve["batch"];
   steps = curve["steps"];
   loss64 = curve["loss64"].get<std::vector<double>>();
   loss32 = curve["loss32"].get<std::vector<double>>();
+  distance32 = curve["tensor_distance32"].get<std::map<std::string, double>>();
   zero_gradient = curve["zero_gradient"].get<std::vector<std::string>>();
 }
 
@@ -24,6 +31,11 @@ std::vector<std::string> Net::compile_command(const std::string& out,
   std::vector<std::string> argv = {
       kPockc,   "compile",       folder + "/model.onnx", "-o",     out, "--batch", std::to_string(batch),
       "--loss", "cross-entropy", "--optimizer",          optimizer};
+  for (const auto& [name, size] : sizes) {
+    argv.push_back("--dim");
+    argv.push_back(name + "=" + std::to_string(size));
+  }
+  argv.insert(argv.end(), input_flags.begin(), input_flags.end());
   argv.insert(argv.end(), more.begin(), more.end());
   return argv;
 }
@@ -32,8 +44,8 @@ std::vector<std::string> Net::train_command(const std::string& trainer, int step
                                             const std::string& checkpoint,
                                             const std::vector<std::string>& more) const {
   std::vector<std::string> argv = {trainer,        "train",
-                                   "--data",       folder + "/data.npy",
-                                   "--labels",     folder + "/labels.npy",
+                                   "--data",       data + "/data.npy",
+                                   "--labels",     data + "/labels.npy",
                                    "--steps",      std::to_string(steps),
                                    "--no-shuffle", "--log",
                                    "json",         "--checkpoint",

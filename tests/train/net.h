@@ -1,6 +1,7 @@
 // The recorded nets (record.py) and how to train them with pockc.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -8,14 +9,19 @@
 
 namespace pock::test {
 
-extern const std::vector<std::string> kNets;
+extern const std::vector<std::string> kNets;  // small: for all tests
+extern const std::vector<std::string> kZoo;   // architectures that people use, and one net at several sizes
 
 struct Net {
   explicit Net(const std::string& name);
-  std::string name, folder, optimizer;
+  std::string name, folder, data, optimizer;  // data: the folder of data.npy and labels.npy
+  std::map<std::string, int64_t> sizes;       // of axes that the file leaves open besides the batch
+  std::vector<std::string> input_flags;       // how pockc compile is told about bytes
   int batch = 0, steps = 0;
+  double tolerance = 0;
   std::vector<double> loss64, loss32;
-  std::vector<std::string> zero_gradient;  // tensors whose gradient is zero but for rounding
+  std::map<std::string, double> distance32;  // how far PyTorch's float32 is from float64, of each tensor
+  std::vector<std::string> zero_gradient;    // tensors whose gradient is zero but for rounding
 
   std::vector<std::string> compile_command(const std::string& out,
                                            const std::vector<std::string>& more = {}) const;

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The small nets of tests/train, each with its seed, batch, optimizer and data shape.
+"""The nets of tests/train, each with its seed, batch, optimizer and data shape.
 
 record.py exports, trains and records them; run this file to list them with their sizes. Sizes are odd on purpose: remainders of
 vector and tile loops are where a compiler goes wrong first.
@@ -11,6 +11,9 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+import datasets
+import zoo
 
 
 class Mlp(nn.Module):
@@ -161,6 +164,22 @@ class Dropped(nn.Module):
         return self.fc2(self.drop2(torch.tanh(self.fc1(torch.flatten(x, 1)))))
 
 
+class AnySize(nn.Module):
+    """Runs on images of any size; each window meets edges in its own way."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, 9, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(9)
+        self.conv2, self.bn2 = nn.Conv2d(9, 9, 3, padding=1, groups=3, bias=False), nn.BatchNorm2d(9)
+        self.conv3, self.fc = nn.Conv2d(9, 17, (2, 1)), nn.Linear(17, 5)
+
+    def forward(self, x):
+        x = F.silu(self.bn1(self.conv1(x)))
+        x = F.avg_pool2d(x + F.silu(self.bn2(self.conv2(x))), 3, 2, 1)
+        x = F.max_pool2d(torch.tanh(self.conv3(x)), 2, ceil_mode=True)
+        return self.fc(torch.flatten(F.adaptive_avg_pool2d(x, 1), 1))
+
+
 @dataclasses.dataclass
 class Case:
     net: type
@@ -172,6 +191,29 @@ class Case:
     seed: int
     batches: int = 10       # in the file; steps go through them in order, again and again
     steps: int = 50
+    tolerance: float = 1e-4
+    data: str = ""          # one of datasets.SETS, else data made for this net
+    mean: tuple = None      # of a channel, where the data are bytes: x / 255, then (x - mean) / std
+    std: tuple = None
+    scale = 1 / 255
+    sizes: tuple = ()       # of the axes that the file leaves open behind the batch, by name
+
+    def input_flags(self):
+        """What pockc compile must be told about bytes."""
+        if not self.mean:
+            return []
+        return ["--input-scale", repr(self.scale), "--input-mean", ",".join(map(str, self.mean)),
+                "--input-std", ",".join(map(str, self.std))]
+
+
+def picture_case(net, optimizer, seed):
+    return Case(net, optimizer, (3, 48, 48), 10, 8, np.uint8, seed, batches=3, steps=30, tolerance=1e-3, data="pictures",
+                mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+
+
+def size_case(*sizes):
+    return Case(AnySize, "sgd:lr=0.02,momentum=0.9", (3, *sizes), 5, 4, np.uint8, 14, batches=3, steps=30, tolerance=1e-3,
+                sizes=sizes)
 
 
 CASES = {
@@ -181,6 +223,20 @@ CASES = {
     "mobile": Case(Mobile, "sgd:lr=0.006,momentum=0.9,weight_decay=0.001", (3, 32, 32), 10, 8, np.int64, 15),
     "dropped": Case(Dropped, "sgd:lr=0.05,momentum=0.9", (2, 9, 11), 6, 7, np.int64, 17),
     "twice": Case(Twice, "sgd:lr=0.1", (2, 11, 13), 5, 8, np.int64, 16),
+    "size_5x7": size_case(5, 7),
+    "size_32x32": size_case(32, 32),
+    "size_33x17": size_case(33, 17),
+    "resnet18": picture_case(zoo.ResNet18, "sgd:lr=0.01,momentum=0.9,weight_decay=0.0001", 20),
+    "vgg11_bn": picture_case(zoo.Vgg11Bn, "sgd:lr=0.01,momentum=0.9,weight_decay=0.0005", 21),
+    "squeezenet": picture_case(zoo.SqueezeNet, "sgd:lr=0.01,momentum=0.9", 21),
+    "mobilenet_v2": picture_case(zoo.MobileNetV2, "sgd:lr=0.005,momentum=0.9", 20),
+    "mobilenet_v3_small": picture_case(zoo.MobileNetV3Small, "sgd:lr=0.006,momentum=0.9", 21),
+    "shufflenet_v2": picture_case(zoo.ShuffleNetV2, "sgd:lr=0.005,momentum=0.9,nesterov=1", 21),
+    "efficientnet_b0": picture_case(zoo.EfficientNetB0, "sgd:lr=0.0005,momentum=0.9", 20),
+    "ds_cnn": Case(zoo.DsCnn, "sgd:lr=0.05", (1, 49, 10), 12, 8, np.int32, 20, batches=3, steps=30, tolerance=1e-3,
+                   data="keywords"),
+    "tcn": Case(zoo.Tcn, "adamw:lr=0.002,weight_decay=0.01", (3, 53), 6, 8, np.int64, 20, batches=5, steps=30,
+                tolerance=1e-3, data="motions"),
 }
 
 
@@ -198,7 +254,9 @@ def make_net(case, seed):
 
 
 def make_data(case, seed):
-    """Images that lean towards a pattern of their class, so that the loss has somewhere to go."""
+    """Images that lean towards a pattern of their class, so that the loss has somewhere to go, or a shared set."""
+    if case.data:
+        return datasets.SETS[case.data]()
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, case.classes, case.batch * case.batches)
     patterns = rng.standard_normal((case.classes, *case.shape))

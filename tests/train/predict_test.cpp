@@ -89,7 +89,7 @@ class Predict : public testing::TestWithParam<std::string> {};
 
 TEST_P(Predict, GivesTheInterpretersBits) {
   Net net(GetParam());
-  Array x = read_npy(net.folder + "/data.npy"), y = read_npy(net.folder + "/labels.npy");
+  Array x = read_npy(net.data + "/data.npy"), y = read_npy(net.data + "/labels.npy");
   Case c{net.folder + "/model.onnx", "cross-entropy", 4, 10, x.numbers(), y.numbers(), nullptr};
   TempDir dir;
   for (const auto& [file, all] : {std::pair<const char*, const Array&>{"x.npy", x}, {"y.npy", y}}) {

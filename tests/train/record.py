@@ -3,10 +3,10 @@
 
 For each net a folder beside this script receives
   model.onnx             the net before the first step, batch axis "N", batch norm kept
-  data.npy, labels.npy   10 batches, used in file order without shuffling, five times over
-  curve.json             loss of each step in both precisions, optimizer, batch size, float32's own distance from float64
-  final64.safetensors, final32.safetensors
-                         every trained tensor and running statistic after the last step, under its initializer's name
+  data.npy, labels.npy   its batches, used in file order without shuffling, again and again; nets that look at the same
+                         pictures share those in data/
+  curve.json             loss of each step in both precisions, float32's own distance from float64, and how to compile
+  change.safetensors     how far float64 moved each trained tensor and running statistic, under its initializer's name
 The loss is the mean cross-entropy; all batch norms are in training mode, where PyTorch's running variance is unbiased.
 curve.json also names the tensors whose float64 gradient is zero but for rounding ("zero_gradient").
 
@@ -31,10 +31,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def write_safetensors(path, tensors):
-    names = {np.dtype("<f4"): "F32", np.dtype("<f8"): "F64"}
     header, at = {}, 0
     for name, array in tensors.items():
-        header[name] = {"dtype": names[array.dtype], "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
+        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
         at += array.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -47,9 +46,10 @@ def export(case, net, path):
     net.training = True
     for module in net.modules():
         module.training |= isinstance(module, torch.nn.Dropout)
+    open_axes = {0: "N", **{2 + i: "HW"[i] for i in range(len(case.sizes))}}
     torch.onnx.export(net, torch.zeros(2, *case.shape), str(path), opset_version=13,
                       training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False,
-                      input_names=["x"], output_names=["logits"], dynamic_axes={"x": {0: "N"}, "logits": {0: "N"}})
+                      input_names=["x"], output_names=["logits"], dynamic_axes={"x": open_axes, "logits": {0: "N"}})
     model = onnx.load(str(path))
     onnx.checker.check_model(model)
     stored = {i.name: numpy_helper.to_array(i) for i in model.graph.initializer}
@@ -68,9 +68,16 @@ def state(net):
 def make_optimizer(text, parameters):
     kind, _, rest = text.partition(":")
     values = {k: float(v) for k, v in (item.split("=") for item in rest.split(","))}
-    if kind == "adam":
-        return torch.optim.Adam(parameters, **values)
-    return torch.optim.SGD(parameters, **values)
+    return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}[kind](parameters, **values)
+
+
+def prepared(case, data, dtype):
+    """What the trainer makes of bytes, in this precision; floats are as they are."""
+    x = torch.from_numpy(data).to(dtype)
+    if case.mean:
+        mean, std = (torch.tensor(v, dtype=dtype).view(-1, 1, 1) for v in (case.mean, case.std))
+        x = (x * torch.tensor(case.scale, dtype=dtype) - mean) / std
+    return x
 
 
 def train(case, seed, dtype, data, labels, shake=None, largest=None):
@@ -81,7 +88,7 @@ def train(case, seed, dtype, data, labels, shake=None, largest=None):
         for module in net.modules():
             if not list(module.children()):
                 module.register_forward_hook(lambda m, i, y: y + 2e-7 * y.detach().std() * torch.randn_like(y))
-    x = torch.from_numpy(data).to(dtype).split(case.batch)
+    x = prepared(case, data, dtype).split(case.batch)
     y = torch.from_numpy(labels.astype(np.int64)).split(case.batch)
     optimizer, losses = make_optimizer(case.optimizer, net.parameters()), []
     for step in range(case.steps):
@@ -107,16 +114,17 @@ def record(name, seed, run64, run32, largest, before):
     folder = HERE / name
     folder.mkdir(exist_ok=True)
     export(case, nets.make_net(case, seed), folder / "model.onnx")
-    data, labels = nets.make_data(case, seed)
-    np.save(folder / "data.npy", data)
-    np.save(folder / "labels.npy", labels)
-    write_safetensors(folder / "final64.safetensors", {k: v.numpy() for k, v in run64[1].items()})
-    write_safetensors(folder / "final32.safetensors", {k: v.numpy() for k, v in run32[1].items()})
+    shared = HERE / "data" / case.data if case.data else folder
+    if not case.data:
+        for kind, array in zip(("data", "labels"), nets.make_data(case, seed)):
+            np.save(shared / f"{kind}.npy", array)
+    write_safetensors(folder / "change.safetensors", {k: (v - before[k]).to(torch.float32).numpy() for k, v in run64[1].items()})
     curve, tensors = distance(run64, run32, before)
     (folder / "curve.json").write_text(json.dumps(
-        {"optimizer": case.optimizer, "batch": case.batch, "steps": case.steps, "loss64": run64[0], "loss32": run32[0],
-         "zero_gradient": zero_gradient(largest), "curve_distance32": curve, "tensor_distance32": tensors},
-        indent=1) + "\n")
+        {"data": str(shared.relative_to(HERE)), "sizes": dict(zip("HW", case.sizes)),
+         "input_flags": case.input_flags(), "optimizer": case.optimizer, "batch": case.batch, "steps": case.steps,
+         "tolerance": case.tolerance, "loss64": run64[0], "loss32": run32[0], "zero_gradient": zero_gradient(largest),
+         "curve_distance32": curve, "tensor_distance32": tensors}, indent=1) + "\n")
 
 
 def zero_gradient(largest):
