@@ -106,7 +106,8 @@ def train(case, seed, dtype, data, labels, shake=None, largest=None):
 def distance(reference, other, before):
     """Worst relative distance of the loss over all steps; distance of each tensor against how far it moved."""
     curve = max(abs(a - b) / abs(a) for a, b in zip(reference[0], other[0]))
-    return curve, {k: ((other[1][k] - v).abs().max() / (v - before[k]).abs().max()).item() for k, v in reference[1].items()}
+    moved = {k: (v - before[k]).abs().max().item() for k, v in reference[1].items()}
+    return curve, {k: (other[1][k] - v).abs().max().item() / moved[k] if moved[k] else 0.0 for k, v in reference[1].items()}
 
 
 def record(name, seed, run64, run32, largest, before):
