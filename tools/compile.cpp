@@ -27,6 +27,7 @@ constexpr std::pair<const char*, Emit> kCode[] = {{"exe", Emit::exe},
 ImportOptions import_options(const CompileArgs& args) {
   ImportOptions options;
   options.batch = args.batch;
+  options.assume_opset = args.assume_opset;
   for (const std::string& text : args.dims) {
     size_t equals = text.find('=');
     const char* last = text.data() + text.size();

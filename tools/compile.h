@@ -15,7 +15,7 @@ struct CompileArgs {
   std::string model, out;
   std::string target = "host", cpu;
   std::optional<int> threads;
-  std::optional<int64_t> batch;
+  std::optional<int64_t> batch, assume_opset;
   std::vector<std::string> dims;      // NAME=N
   std::vector<std::string> losses;    // [OUTPUT=]NAME[:key=value,...]
   std::string optimizer;              // "" = sgd, said so

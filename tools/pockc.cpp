@@ -70,6 +70,10 @@ void add_compile(CLI::App& app) {
   c->add_option("--batch", a->batch, "samples a step: binds the first axis of the inputs")
       ->check(whole(1, INT64_MAX))
       ->group("Shapes");
+  c->add_option("--assume-opset", a->assume_opset,
+                "read the model as of this opset of ONNX, whatever it says itself; for a newer one than pock "
+                "knows, whose operators have not changed")
+      ->check(whole(1, INT32_MAX));
   c->add_option("--dim", a->dims, "NAME=N binds another symbolic dimension; repeatable")->group("Shapes");
 
   c->add_option(
@@ -162,9 +166,7 @@ void add_opt(CLI::App& app) {
   c->add_option("FILE", a->file, "a .pock file")->required();
   c->add_option("--passes", a->passes, "the passes to run, separated by commas: " + pass_names())
       ->delimiter(',');
-  c->add_option("-o,--output", a->out,
-                "where to write; '-' is standard output. For a library: NAME gives libNAME.a and NAME.h")
-      ->capture_default_str();
+  c->add_option("-o,--output", a->out, "where to write; '-' is standard output")->capture_default_str();
   c->callback([a] { run_opt(a->file, a->passes, a->out); });
 }
 

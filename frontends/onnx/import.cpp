@@ -55,13 +55,12 @@ class Importer {
     std::optional<int64_t> opset;
     for (const auto& import : file_.model.opset_import())
       if (is_standard(import.domain()) && !opset) opset = import.version();
+    if (options_.assume_opset) opset = options_.assume_opset;
     if (!opset) throw error("{}: does not say which opset of ONNX it uses", file_.name);
-    if (options_.assume_opset) return *options_.assume_opset;
     if (*opset > kNewestOpset)
       throw error(
           "{}: uses opset {}, and the newest that pock knows is {}; if its operators have not changed since "
-          "then, "
-          "--assume-opset {} reads it",
+          "then, --assume-opset {} reads it",
           file_.name, *opset, kNewestOpset, kNewestOpset);
     return *opset;
   }

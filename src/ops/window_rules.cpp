@@ -113,9 +113,8 @@ void need_outputs(const InferArgs& a, const Windows& windows) {
 }
 
 bool Window::always_meets_input() const {
-  auto quotient = [&](int64_t a) {
-    return a >= 0 ? a / stride : -((stride - 1 - a) / stride);
-  };  // rounds down
+  // Rounds down.
+  auto quotient = [&](int64_t a) { return a >= 0 ? a / stride : -((stride - 1 - a) / stride); };
   // Each tap meets the input for a range of outputs; the higher the tap, the lower they are.
   int64_t last = outputs - 1;  // of the outputs that no tap so far serves
   for (int64_t tap = 0; tap < taps && last >= 0; ++tap) {

@@ -336,6 +336,27 @@ TEST(Cli, PassesRefuseWholeSteps) {
   EXPECT_EQ(ran.err.find("bug"), std::string::npos) << ran.err;
 }
 
+TEST(Cli, ANewerOpsetIsReadWhereOneSaysAsWhich) {
+  TempDir dir;
+  std::vector<std::string> argv = {kPockc,
+                                   "compile",
+                                   std::string(kSourceDir) + "/tests/errors/future_opset.onnx",
+                                   "--loss",
+                                   "cross-entropy",
+                                   "--batch",
+                                   "4",
+                                   "-o",
+                                   dir / "t"};
+  Ran refused = run(argv);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_NE(refused.err.find("--assume-opset 26 reads it"), std::string::npos) << refused.err;
+  EXPECT_FALSE(std::filesystem::exists(dir / "t"));
+  argv.insert(argv.end(), {"--assume-opset", "26"});
+  EXPECT_EQ(run(argv).status, 0);
+  argv.back() = "27";
+  EXPECT_NE(run(argv).err.find("uses opset 27"), std::string::npos);
+}
+
 TEST(Cli, HelpNamesEverySwitch) {
   Ran ran = run({kPockc, "compile", "--help"});
   EXPECT_EQ(ran.status, 0);

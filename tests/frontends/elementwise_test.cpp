@@ -6,22 +6,14 @@
 #include "forms.h"
 #include "pock/ops/op.h"
 
-namespace pock {
+namespace pock::test {
 namespace {
 using onnx::TensorProto;
-using test::expect_gradients;
-using test::expect_has;
-using test::expect_near;
-using test::Model;
-using test::run;
-using Numbers = std::vector<double>;
-using Floats = std::vector<float>;
-using Ints = std::vector<int64_t>;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr auto kInfF = std::numeric_limits<float>::infinity();
 
-Numbers gradient(const Model& m, const std::string& name) { return test::gradients(m.import()).at(name); }
+Numbers gradient(const Model& m, const std::string& name) { return gradients(m.import()).at(name); }
 
 bool all_finite(const Numbers& numbers) {
   for (double n : numbers)
@@ -31,7 +23,7 @@ bool all_finite(const Numbers& numbers) {
 
 // One operator of constants: x is a parameter, of two axes.
 Model of(const char* op, const Floats& x,
-         const std::vector<std::pair<std::string, test::Attribute>>& attributes = {}, int64_t opset = 13) {
+         const std::vector<std::pair<std::string, Attribute>>& attributes = {}, int64_t opset = 13) {
   Model m(opset);
   m.floats("x", {1, std::ssize(x)}, x).node(op, {"x"}, {"y"}, attributes).output("y");
   return m;
@@ -44,7 +36,7 @@ TEST(Arithmetic, GradientsOfBroadcastInputs) {
     for (bool swapped : {false, true}) {
       Model m;
       m.floats("a", {2, 3, 4, 5}, big).floats("b", {3, 1, 1}, small);
-      m.node(op, swapped ? test::Strings{"b", "a"} : test::Strings{"a", "b"}, {"y"}).output("y");
+      m.node(op, swapped ? Strings{"b", "a"} : Strings{"a", "b"}, {"y"}).output("y");
       EXPECT_EQ(m.import()->outputs()[0]->type.dims, (Dims{2, 3, 4, 5}));
       expect_gradients(m, 2);
     }
@@ -210,10 +202,10 @@ TEST(Activations, Clip) {
   Numbers g = gradient(six, "x");
   for (int i : {0, 1, 3, 4}) EXPECT_EQ(g[i], 0) << "at a bound and beyond it";
   EXPECT_NE(g[2], 0);
-  auto clip = [&](const test::Strings& bounds, float low, float high) {
+  auto clip = [&](const Strings& bounds, float low, float high) {
     Model m;
     m.floats("x", {5}, x).floats("low", {}, {low}).floats("high", {}, {high});
-    test::Strings in = {"x"};
+    Strings in = {"x"};
     in.insert(in.end(), bounds.begin(), bounds.end());
     m.node("Clip", in, {"y"}).output("y");
     return run(*m.import());
@@ -233,7 +225,7 @@ TEST(StepFunctions, NothingBehindThemIsTrained) {
     Model m;
     m.floats("w", {3}, {-1.5f, 0.25f, 2.5f}).floats("v", {3}, {1, 2, 3});
     m.node(op, {"w"}, {"s"}).node("Mul", {"s", "v"}, {"y"}).output("y");
-    auto g = test::gradients(m.import());
+    auto g = gradients(m.import());
     EXPECT_EQ(g.count("w"), 0u) << op;
     EXPECT_EQ(g.count("v"), 1u) << op;
     Model through;  // the slope comes from the other factor alone
@@ -338,4 +330,4 @@ TEST(Softmax, DefaultAxis) {
 }
 
 }  // namespace
-}  // namespace pock
+}  // namespace pock::test

@@ -11,6 +11,16 @@
 
 namespace pock::test {
 
+using Numbers = std::vector<double>;
+using Floats = std::vector<float>;
+using Ints = std::vector<int64_t>;
+
+inline Numbers ramp(int n) {
+  Numbers x(n);
+  for (int i = 0; i < n; ++i) x[i] = i;
+  return x;
+}
+
 inline void expect_has(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text << "\nlacks: " << part;
 }
@@ -33,17 +43,6 @@ inline std::vector<double> data_of(const Graph& g, const std::string& name) {
   std::vector<float> data(v->type.elements());
   std::memcpy(data.data(), v->data->data(), v->data->size());
   return {data.begin(), data.end()};
-}
-
-// All indices below these lengths, the last one fastest.
-inline void each_index(const Dims& dims, const std::function<void(const Dims&)>& f) {
-  Dims index(dims.size(), 0);
-  for (;;) {
-    f(index);
-    size_t axis = dims.size();
-    while (axis > 0 && ++index[axis - 1] == dims[axis - 1]) index[--axis] = 0;
-    if (axis == 0) return;
-  }
 }
 
 }  // namespace pock::test

@@ -1,34 +1,20 @@
 // Spellings of operators, tensors and shapes that the files of tests/import do not have.
+#include "forms.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "model.h"
 #include "onnx/ops.h"
 #include "pock/ops/op.h"
 
-namespace pock {
+namespace pock::test {
 namespace {
 using onnx::TensorProto;
-using test::Attributes;
-using test::Model;
-using test::run;
 using testing::internal::CaptureStderr;
 using testing::internal::GetCapturedStderr;
-using Numbers = std::vector<double>;
-using Ints = std::vector<int64_t>;
-
-Numbers ramp(int n) {
-  Numbers x(n);
-  for (int i = 0; i < n; ++i) x[i] = i;
-  return x;
-}
-
-void expect_has(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text << "\nlacks: " << part;
-}
 
 TEST(Reduce, AxesByVersion) {
   Model old(13);
@@ -168,14 +154,14 @@ TEST(Parameters, StatisticsAreEachNodesOwn) {
 
 // Before opset 12 a Dropout has no mode and is there for training; from then on an input says, and nothing said is off.
 TEST(Dropout, ModesByVersion) {
-  auto imported = [](int64_t opset, const test::Strings& more, Attributes attributes) {
+  auto imported = [](int64_t opset, const Strings& more, Attributes attributes) {
     Model m(opset);
     m.input("x", {4}).floats("ratio", {}, {0.2f});
     for (int on : {0, 1}) {
       auto& t = m.tensor(on ? "yes" : "no", {}, TensorProto::BOOL);
       t.add_int32_data(on);
     }
-    test::Strings in = {"x"};
+    Strings in = {"x"};
     in.insert(in.end(), more.begin(), more.end());
     m.node("Dropout", {"x"}, {"first"}).node("Dropout", in, {"y"}, attributes).output("y").output("first");
     auto g = m.import();
@@ -244,9 +230,9 @@ TEST(Tensors, ExternalData) {
     entry->set_value(value);
   }
   m.input("x", {2}).node("Mul", {"x", "w"}, {"y"}).output("y");
-  test::TempDir folder;
+  TempDir folder;
   std::string path = folder.write("m.onnx", m.proto.SerializeAsString());
-  auto bytes = [](std::vector<float> v) { return test::bytes_of(v); };
+  auto bytes = [](std::vector<float> v) { return bytes_of(v); };
   folder.write("w.bin", bytes({9, 2, 3}));
   auto g = import_onnx(path, {});
   EXPECT_EQ(run(*g, {1, 1}), (Numbers{2, 3}));
@@ -257,7 +243,7 @@ TEST(Tensors, ExternalData) {
   folder.write("w.bin", bytes({9, 2, 4}));
   EXPECT_NE(import_onnx(path, {})->model_hash, g->model_hash);
 
-  test::TempDir outside;
+  TempDir outside;
   outside.write("w.bin", bytes({9, 2, 3}));
   std::filesystem::remove(folder.path / "w.bin");
   std::filesystem::create_symlink(outside.path / "w.bin", folder.path / "w.bin");
@@ -321,7 +307,7 @@ TEST(Files, WhatTheyCannotHave) {
   s.proto.mutable_graph()->add_sparse_initializer()->mutable_values()->set_name("w");
   EXPECT_EQ(s.problem(), "m.onnx: initializer 'w': is stored as a sparse tensor, which is not supported");
 
-  test::TempDir folder;
+  TempDir folder;
   EXPECT_THROW(import_onnx(folder.path.string(), {}), Error);
   EXPECT_THROW(import_onnx(folder / "nothing.onnx", {}), Error);
 }
@@ -376,4 +362,4 @@ TEST(Opsets, RowsAreSorted) {
 }
 
 }  // namespace
-}  // namespace pock
+}  // namespace pock::test

@@ -2,16 +2,8 @@
 #include "forms.h"
 #include "pock/ops/op.h"
 
-namespace pock {
+namespace pock::test {
 namespace {
-using test::Attributes;
-using test::data_of;
-using test::expect_gradients;
-using test::expect_has;
-using test::expect_near;
-using test::Model;
-using test::run;
-using Numbers = std::vector<double>;
 
 // numpy's matmul, by its own rules.
 Numbers matmul(Dims left, const Numbers& a, Dims right, const Numbers& b, Dims* shape) {
@@ -27,7 +19,7 @@ Numbers matmul(Dims left, const Numbers& a, Dims right, const Numbers& b, Dims* 
   shape->clear();
   for (size_t i = 0; i < axes; ++i) shape->push_back(std::max(left[i], right[i]));
   Numbers y;
-  test::each_index(*shape, [&](const Dims& at) {
+  each_index(*shape, [&](const Dims& at) {
     int64_t x = 0, w = 0;
     for (size_t i = 0; i < axes; ++i) {
       x = x * left[i] + (left[i] == 1 ? 0 : at[i]);
@@ -121,8 +113,7 @@ TEST(Gemm, Forms) {
       Attributes attributes{{"alpha", alpha}, {"beta", beta}};
       if (ta) attributes.emplace_back("transA", int64_t{1});
       if (tb) attributes.emplace_back("transB", int64_t{1});
-      m.node("Gemm", c ? test::Strings{"a", "b", "c"} : test::Strings{"a", "b"}, {"y"}, attributes)
-          .output("y");
+      m.node("Gemm", c ? Strings{"a", "b", "c"} : Strings{"a", "b"}, {"y"}, attributes).output("y");
       auto g = m.import();
       Numbers a = data_of(*g, "a"), b = data_of(*g, "b"), want;
       // C as rows x columns; a scalar is a constant, not a parameter.
@@ -164,4 +155,4 @@ TEST(Gemm, Refusals) {
 }
 
 }  // namespace
-}  // namespace pock
+}  // namespace pock::test

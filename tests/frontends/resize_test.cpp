@@ -5,17 +5,8 @@
 
 #include "forms.h"
 
-namespace pock {
+namespace pock::test {
 namespace {
-using test::Attributes;
-using test::data_of;
-using test::expect_gradients;
-using test::expect_has;
-using test::expect_near;
-using test::Model;
-using test::run;
-using Numbers = std::vector<double>;
-using Ints = std::vector<int64_t>;
 
 struct Form {
   const char* what;
@@ -75,7 +66,7 @@ std::vector<std::pair<int64_t, double>> parts(const Form& f, size_t axis, int64_
 
 Numbers reference(const Form& f, const Numbers& x) {
   Numbers y;
-  test::each_index(f.y, [&](const Dims& index) {
+  each_index(f.y, [&](const Dims& index) {
     std::vector<std::pair<int64_t, double>> all = {{0, 1}};
     for (size_t axis = 0; axis < index.size(); ++axis) {
       std::vector<std::pair<int64_t, double>> next;
@@ -293,4 +284,4 @@ TEST(Resize, Refusals) {
 }
 
 }  // namespace
-}  // namespace pock
+}  // namespace pock::test

@@ -6,18 +6,11 @@
 #include "forms.h"
 #include "pock/ops/op.h"
 
-namespace pock {
+namespace pock::test {
 namespace {
 using onnx::TensorProto;
-using test::expect_gradients;
-using test::expect_has;
-using test::Model;
-using test::run;
-using Numbers = std::vector<double>;
-using Floats = std::vector<float>;
-using Ints = std::vector<int64_t>;
 
-Floats ramp(int64_t n) {
+Floats counted(int64_t n) {
   Floats x(n);
   for (int64_t i = 0; i < n; ++i) x[i] = static_cast<float>(i);
   return x;
@@ -25,12 +18,12 @@ Floats ramp(int64_t n) {
 
 // A parameter x of counted elements, and one node.
 Model of(const Dims& dims, const char* op, const std::vector<std::pair<std::string, Ints>>& lists = {},
-         const std::vector<std::pair<std::string, test::Attribute>>& attributes = {}, int64_t opset = 13) {
+         const std::vector<std::pair<std::string, Attribute>>& attributes = {}, int64_t opset = 13) {
   Model m(opset);
   int64_t n = 1;
   for (int64_t d : dims) n *= d;
-  m.floats("x", dims, ramp(n));
-  test::Strings in = {"x"};
+  m.floats("x", dims, counted(n));
+  Strings in = {"x"};
   for (const auto& [name, list] : lists) {
     if (!name.empty()) m.ints(name, list);
     in.push_back(name);
@@ -48,11 +41,10 @@ void check(const Model& m, const Dims& shape, const Numbers& want) {
 
 TEST(Split, ByVersion) {
   auto split = [](int64_t opset, int outputs,
-                  const std::vector<std::pair<std::string, test::Attribute>>& attributes,
-                  const Ints& sizes = {}) {
+                  const std::vector<std::pair<std::string, Attribute>>& attributes, const Ints& sizes = {}) {
     Model m(opset);
-    m.floats("x", {2, 7}, ramp(14));
-    test::Strings in = {"x"}, out;
+    m.floats("x", {2, 7}, counted(14));
+    Strings in = {"x"}, out;
     if (!sizes.empty()) {
       m.ints("sizes", sizes);
       in.push_back("sizes");
@@ -68,7 +60,7 @@ TEST(Split, ByVersion) {
     for (const Value* v : g->outputs()) list.push_back(v->type.dims[1]);
     return list;
   };
-  std::pair<std::string, test::Attribute> axis{"axis", int64_t{-1}};
+  std::pair<std::string, Attribute> axis{"axis", int64_t{-1}};
   Model two = split(2, 2, {{"axis", int64_t{1}}, {"split", Ints{3, 4}}});
   EXPECT_EQ(lengths(two), (Ints{3, 4}));
   EXPECT_EQ(run(*two.import()), (Numbers{0, 1, 2, 7, 8, 9}));
@@ -109,8 +101,8 @@ TEST(Slice, Forms) {
 TEST(Pad, Forms) {
   auto pad = [](Ints pads, const char* mode, float fill = 0, Ints axes = {}) {
     Model m(19);
-    m.floats("x", {2, 3}, ramp(6)).ints("pads", pads).floats("fill", {}, {fill}).ints("axes", axes);
-    test::Strings in = {"x", "pads", "fill"};
+    m.floats("x", {2, 3}, counted(6)).ints("pads", pads).floats("fill", {}, {fill}).ints("axes", axes);
+    Strings in = {"x", "pads", "fill"};
     if (!axes.empty()) in.push_back("axes");
     m.node("Pad", in, {"y"}, {{"mode", std::string(mode)}}).output("y");
     return m;
@@ -147,7 +139,7 @@ TEST(Tile, Repeats) {
 
 TEST(Gather, DuplicatesAddUp) {
   Model m;
-  m.floats("x", {3, 2}, ramp(6));
+  m.floats("x", {3, 2}, counted(6));
   auto& t = m.tensor("index", {2, 2}, TensorProto::INT64);
   for (int64_t i : {1, 1, -1, 0}) t.add_int64_data(i);
   m.node("Gather", {"x", "index"}, {"y"}).output("y");
@@ -157,7 +149,7 @@ TEST(Gather, DuplicatesAddUp) {
 
   check(of({2, 4}, "Gather", {{"index", {3, 0, 3}}}, {{"axis", int64_t{-1}}}), {2, 3}, {3, 0, 3, 7, 4, 7});
   Model scalar;
-  scalar.floats("x", {2, 3}, ramp(6))
+  scalar.floats("x", {2, 3}, counted(6))
       .ints("index", {-1}, true)
       .node("Gather", {"x", "index"}, {"y"})
       .output("y");
@@ -166,7 +158,7 @@ TEST(Gather, DuplicatesAddUp) {
 
 TEST(Gather, Elements) {
   Model m;
-  m.floats("x", {3, 3}, ramp(9));
+  m.floats("x", {3, 3}, counted(9));
   auto& t = m.tensor("index", {2, 3}, TensorProto::INT64);
   for (int64_t i : {1, 2, 0, -1, 2, 0}) t.add_int64_data(i);
   m.node("GatherElements", {"x", "index"}, {"y"}).output("y");
@@ -180,7 +172,7 @@ TEST(Gather, Elements) {
 TEST(Gather, RowsByPosition) {
   auto nd = [](const Dims& index, const Ints& numbers, int64_t batch) {
     Model m;
-    m.floats("x", {2, 2, 3}, ramp(12));
+    m.floats("x", {2, 2, 3}, counted(12));
     auto& t = m.tensor("index", index, TensorProto::INT64);
     for (int64_t i : numbers) t.add_int64_data(i);
     m.node("GatherND", {"x", "index"}, {"y"}, {{"batch_dims", batch}}).output("y");
@@ -316,7 +308,7 @@ TEST(Constants, Refusals) {
 
 TEST(Where, ByAConstantMask) {
   Model m(16);
-  m.floats("x", {2, 3}, ramp(6)).floats("z", {3}, {9, 8, 7});
+  m.floats("x", {2, 3}, counted(6)).floats("z", {3}, {9, 8, 7});
   auto& mask = m.tensor("mask", {2, 1}, TensorProto::BOOL);
   mask.add_int32_data(1);
   mask.add_int32_data(0);
@@ -326,4 +318,4 @@ TEST(Where, ByAConstantMask) {
 }
 
 }  // namespace
-}  // namespace pock
+}  // namespace pock::test

@@ -10,27 +10,11 @@
 #include "pock/ops/op.h"
 #include "pock/passes/passes.h"
 
-namespace pock {
+namespace pock::test {
 namespace {
-using test::Attributes;
-using test::data_of;
-using test::each_index;
-using test::expect_gradients;
-using test::expect_has;
-using test::expect_near;
-using test::Model;
-using test::run;
-using Numbers = std::vector<double>;
-using Ints = std::vector<int64_t>;
 
-Numbers ramp(int n) {
-  Numbers x(n);
-  for (int i = 0; i < n; ++i) x[i] = i;
-  return x;
-}
-
-Model conv(const test::Strings& in, const std::vector<std::pair<std::string, test::Attribute>>& attributes,
-           Dims x, Dims w) {
+Model conv(const Strings& in, const std::vector<std::pair<std::string, Attribute>>& attributes, Dims x,
+           Dims w) {
   Model m;
   int64_t n = 1;
   for (int64_t d : w) n *= d;
@@ -199,8 +183,7 @@ TEST(Conv, Forms) {
       m.random("x", shape(2, form.channels, form.axes, &Axis::in));
       m.random("w", shape(form.filters, form.channels / form.groups, form.axes, &Axis::kernel));
       if (bias) m.random("b", {form.filters});
-      m.node("Conv", bias ? test::Strings{"x", "w", "b"} : test::Strings{"x", "w"}, {"y"}, form.attributes)
-          .output("y");
+      m.node("Conv", bias ? Strings{"x", "w", "b"} : Strings{"x", "w"}, {"y"}, form.attributes).output("y");
       auto g = m.import();
       ASSERT_EQ(g->outputs()[0]->type.dims, shape(2, form.filters, form.axes, &Axis::out));
       Numbers x = data_of(*g, "x"), w = data_of(*g, "w"), y(g->outputs()[0]->type.elements(), 0);
@@ -271,8 +254,7 @@ TEST(ConvTranspose, Forms) {
       m.random("x", shape(2, form.filters, form.axes, &Axis::out));
       m.random("w", shape(form.filters, outputs / form.groups, form.axes, &Axis::kernel));
       if (bias) m.random("b", {outputs});
-      m.node("ConvTranspose", bias ? test::Strings{"x", "w", "b"} : test::Strings{"x", "w"}, {"y"},
-             form.attributes)
+      m.node("ConvTranspose", bias ? Strings{"x", "w", "b"} : Strings{"x", "w"}, {"y"}, form.attributes)
           .output("y");
       auto g = m.import();
       ASSERT_EQ(g->outputs()[0]->type.dims, shape(2, outputs, form.axes, &Axis::in));
@@ -311,11 +293,11 @@ TEST(Conv, EverySubsetOfTrainedInputs) {
     Model m;
     m.random("x", {2, 4, 7, 10}).random("w", {6, 2, 3, 2});
     if (bias) m.random("b", {6});
-    m.node("Conv", bias ? test::Strings{"x", "w", "b"} : test::Strings{"x", "w"}, {"y"},
+    m.node("Conv", bias ? Strings{"x", "w", "b"} : Strings{"x", "w"}, {"y"},
            {{"group", int64_t{2}}, {"auto_pad", std::string("SAME_LOWER")}, {"strides", Ints{2, 2}}});
     m.node("Mul", {"y", "y"}, {"z"}).ints("axes", {0, 1, 2, 3}).node("ReduceSum", {"z", "axes"}, {"l"});
     m.output("l");
-    const test::Strings names = bias ? test::Strings{"x", "w", "b"} : test::Strings{"x", "w"};
+    const Strings names = bias ? Strings{"x", "w", "b"} : Strings{"x", "w"};
     std::map<std::string, Numbers> full;
     for (size_t wanted = (size_t{1} << names.size()) - 1; wanted > 0; --wanted) {
       auto g = m.import();
@@ -469,4 +451,4 @@ TEST(Pool, Refusals) {
 }
 
 }  // namespace
-}  // namespace pock
+}  // namespace pock::test

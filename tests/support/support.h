@@ -41,6 +41,18 @@ class TempDir {
   std::string write(const std::string& name, const std::string& bytes) const;  // its path
 };
 
+// Every index of a tensor with these axes, the last one fastest.
+template <class F>
+void each_index(const std::vector<int64_t>& dims, const F& f) {
+  std::vector<int64_t> index(dims.size(), 0);
+  for (;;) {
+    f(index);
+    size_t axis = dims.size();
+    while (axis > 0 && ++index[axis - 1] == dims[axis - 1]) index[--axis] = 0;
+    if (axis == 0) return;
+  }
+}
+
 std::string read_file(const std::filesystem::path&);
 void write_file(const std::filesystem::path&, const std::string& bytes);
 

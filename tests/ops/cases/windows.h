@@ -2,22 +2,11 @@
 #pragma once
 
 #include "ops/cases/op_case.h"
+#include "support/support.h"
 
 namespace pock::test {
 
 inline Dims spatial(const Type& t) { return Dims(t.dims.begin() + 2, t.dims.end()); }
-
-// Every index of a tensor with these axes, the last one fastest.
-template <class F>
-void each_index(const Dims& dims, F f) {
-  Dims index(dims.size(), 0);
-  for (;;) {
-    f(index);
-    size_t axis = dims.size();
-    while (axis > 0 && ++index[axis - 1] == dims[axis - 1]) index[--axis] = 0;
-    if (axis == 0) return;
-  }
-}
 
 inline bool inside(const Dims& index, const Dims& dims) {
   for (size_t i = 0; i < dims.size(); ++i)
