@@ -82,7 +82,5 @@ int pock_eval(struct pock_trainer* t) {
   pock_put_score(&line, t, json);
   pock_format(&line, json ? ",\"samples\":%llu}\n" : ", %llu samples\n",
               (unsigned long long)t->score.samples);
-  int64_t error = pock_write(1, buffer, pock_text_size(&line));
-  if (error) pock_say("trainer: the result cannot be written: %s\n", pock_reason(error));
-  return error ? 1 : 0;
+  return pock_print("result", buffer, pock_text_size(&line)) ? 0 : 1;
 }

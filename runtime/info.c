@@ -131,13 +131,16 @@ static void put_plain(struct pock_text* out, const struct pock_program* p) {
   pock_put(out, '\n');
 }
 
-void pock_print_info(const struct pock_program* program, bool json) {
+bool pock_print_info(const struct pock_program* program, bool json) {
   void (*put)(struct pock_text*, const struct pock_program*) = json ? put_json : put_plain;
   struct pock_text text = {0};
   put(&text, program);
   char* memory = pock_table(text.length, 1);
-  if (!memory) return;
+  if (!memory) {
+    pock_say("trainer: out of memory\n");
+    return false;
+  }
   text = (struct pock_text){memory, 0, text.length};
   put(&text, program);
-  pock_write(1, memory, text.length);
+  return pock_print("result", memory, text.length);
 }

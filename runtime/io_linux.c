@@ -77,6 +77,19 @@ int64_t pock_write(int fd, const void* bytes, uint64_t n) {
   return 0;
 }
 
+bool pock_print(const char* what, const char* text, uint64_t n) {
+  int64_t error = pock_write(1, text, n);
+  if (error) pock_say("trainer: the %s cannot be written: %s\n", what, pock_reason(error));
+  return !error;
+}
+
+void pock_hold_standard_streams(void) {
+  int64_t fd;
+  do fd = open_file("/dev/null", 0);
+  while (fd >= 0 && fd < 3);
+  if (fd >= 0) pock_close((int)fd);
+}
+
 int64_t pock_sync(int fd) { return pock_syscall(SYS_fsync, fd, 0, 0, 0, 0, 0); }
 
 int64_t pock_sync_directory_of(const char* path) {

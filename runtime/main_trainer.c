@@ -4,6 +4,7 @@
 int pock_main(int argc, char** argv) {
   (void)argc;  // argv ends with a null
   pock_flush_denormals();
+  pock_hold_standard_streams();
   const struct pock_program* p = &pock_program;
   struct pock_trainer t = {.program = p, .keep_previous = true};
   t.options.data = pock_table(p->input_count, sizeof(char*));
@@ -25,10 +26,11 @@ int pock_main(int argc, char** argv) {
     case POCK_PREDICT:
       return pock_prepare(&t) ? pock_predict(&t) : 1;
     case POCK_INFO:
-      pock_print_info(p, t.options.info_json);
-      return 0;
+      return pock_print_info(p, t.options.info_json) ? 0 : 1;
     case POCK_DONE:
       return 0;
+    case POCK_FAILED:
+      return 1;
   }
-  return 0;
+  return 1;
 }

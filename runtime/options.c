@@ -87,7 +87,7 @@ static void put_option(struct pock_text* out, const struct option* o) {
   pock_put(out, '\n');
 }
 
-static void say_help(enum pock_command command) {
+static enum pock_command print_help(enum pock_command command) {
   char buffer[4096];
   struct pock_text out = {buffer, 0, sizeof buffer};
   if (command == POCK_DONE) {
@@ -98,7 +98,7 @@ static void say_help(enum pock_command command) {
     for (int i = 0; i < OPTIONS; ++i)
       if (options[i].commands >> command & 1) put_option(&out, &options[i]);
   }
-  pock_write(1, buffer, pock_text_size(&out));
+  return pock_print("help", buffer, pock_text_size(&out)) ? POCK_DONE : POCK_FAILED;
 }
 
 struct parser {
@@ -275,8 +275,7 @@ static bool check_predict(const struct parser* p) {
 static bool parse_command(struct parser* p, char** argv, enum pock_command command) {
   for (; *argv; ++argv) {
     if (pock_equal(*argv, "--help")) {
-      say_help(command);
-      p->options->command = POCK_DONE;
+      p->options->command = print_help(command);
       return true;
     }
     uint32_t i = 0;
@@ -312,13 +311,16 @@ bool pock_parse_options(const struct pock_program* program, char** argv, struct 
       out->command = (enum pock_command)i;
       return parse_command(&p, argv + 2, out->command);
     }
-  out->command = POCK_DONE;
-  if (pock_equal(first, "--help")) return say_help(POCK_DONE), true;
+  if (pock_equal(first, "--help")) {
+    out->command = print_help(POCK_DONE);
+    return true;
+  }
   char buffer[1024];
   struct pock_text text = {buffer, 0, sizeof buffer};
   if (pock_equal(first, "--version")) {
     pock_format(&text, "%s\n", program->compiler);
-    return !pock_write(1, buffer, pock_text_size(&text));
+    out->command = pock_print("version", buffer, pock_text_size(&text)) ? POCK_DONE : POCK_FAILED;
+    return true;
   }
   if (*first) pock_format(&text, "trainer: unknown command '%s'\n", first);
   put_usage(&text);

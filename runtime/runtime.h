@@ -55,6 +55,10 @@ void pock_unmap_file(struct pock_file* file);
 // For writing; a descriptor. Waits while another trainer has the file open.
 int64_t pock_create_file(const char* path);
 int64_t pock_write(int fd, const void* bytes, uint64_t n);
+// To standard output. False after saying why it cannot be; `what` is what is printed: "result".
+bool pock_print(const char* what, const char* text, uint64_t n);
+// Where a standard stream is closed, no file that is opened later takes its number: writing to it fails.
+void pock_hold_standard_streams(void);
 int64_t pock_sync(int fd);
 int64_t pock_sync_directory_of(const char* path);
 void pock_close(int fd);

@@ -9,7 +9,14 @@
 #include "runtime.h"
 
 // ---- options.c
-enum pock_command { POCK_TRAIN, POCK_EVAL, POCK_PREDICT, POCK_INFO, POCK_DONE };  // done: help was printed
+enum pock_command {
+  POCK_TRAIN,
+  POCK_EVAL,
+  POCK_PREDICT,
+  POCK_INFO,
+  POCK_DONE,   // help was printed
+  POCK_FAILED  // it could not be
+};
 struct pock_options {
   enum pock_command command;
   const char **data, **eval_data;  // a path for each input, or NULL
@@ -63,7 +70,7 @@ void* pock_table(uint64_t count, uint64_t bytes);
 int pock_train(struct pock_trainer* t);
 int pock_eval(struct pock_trainer* t);
 int pock_predict(struct pock_trainer* t);
-void pock_print_info(const struct pock_program* program, bool json);
+bool pock_print_info(const struct pock_program* program, bool json);
 
 // Whether a signal or the time limit says to stop.
 bool pock_interrupted(const struct pock_trainer* t);

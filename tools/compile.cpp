@@ -224,7 +224,7 @@ void run_compile(const CompileArgs& args) {
   RunOptions run{args.disabled, nullptr};
   run.after = [&](const std::string& pass, const Graph& g) {
     for (const std::string& name : args.print_after)
-      if (name == pass) fmt::print(stderr, "# after {}\n{}", pass, print(g));
+      if (name == pass) say(fmt::format("# after {}\n{}", pass, print(g)));
   };
   std::unique_ptr<Graph> train = model->clone(), infer = model->clone();
   train->name = "train";

@@ -1,7 +1,11 @@
 // The pockc command line.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
+#include <iostream>
 #include <memory>
 
 #include "compile.h"
@@ -170,30 +174,46 @@ void add_opt(CLI::App& app) {
   c->callback([a] { run_opt(a->file, a->passes, a->out); });
 }
 
-}  // namespace
+// A file that is opened where a standard stream is closed would take its number, and what is said would go into it.
+void hold_standard_streams() {
+  int file = 0;
+  do file = ::open("/dev/null", O_RDONLY);
+  while (file >= 0 && file <= STDERR_FILENO);
+  if (file >= 0) ::close(file);
+}
 
-int main(int argc, char** argv) {
-  CLI::App app("pockc turns a trained model into a program that goes on training it");
-  app.set_version_flag("--version", "pockc " POCK_VERSION);
-  app.require_subcommand(1);
-  app.get_formatter()->column_width(32);
+// The exit status.
+int run(CLI::App& app, int argc, char** argv) {
   try {
     add_compile(app);
     add_export(app);
     add_opt(app);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    int code = app.exit(e);
-    return code == 0 ? 0 : 2;
-  } catch (const Error& e) {
-    fmt::print(stderr, "error: {}\n", e.what());
-    return 1;
-  } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "error: out of memory\n");
-    return 1;
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "{}\n", e.what());
-    return 3;
+    if (app.exit(e) != 0) return 2;
+    if (!std::cout.flush()) throw error("cannot write standard output");
   }
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  hold_standard_streams();
+  CLI::App app("pockc turns a trained model into a program that goes on training it");
+  app.set_version_flag("--version", "pockc " POCK_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(32);
+  try {
+    return run(app, argc, argv);
+  } catch (const Error& e) {
+    say(fmt::format("error: {}", e.what()));
+    return 1;
+  } catch (const std::bad_alloc&) {
+    say("error: out of memory");
+    return 1;
+  } catch (const std::exception& e) {
+    say(e.what());
+    return 3;
+  }
 }

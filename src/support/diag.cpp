@@ -49,7 +49,8 @@ void Report::throw_if_any() const {
   throw Error(fmt::format("{}", fmt::join(problems_, "\n")));
 }
 
-void say(const std::string& line) { fmt::print(stderr, "{}\n", printable(line)); }
+// Where standard error takes nothing there is no one to tell, and what was asked for can still be done.
+void say(const std::string& line) { std::fputs((printable(line) + "\n").c_str(), stderr); }
 
 void internal_error(const char* file, int line, const std::string& text) {
   throw std::logic_error(fmt::format("pock has a bug ({}:{}): {}", file, line, text));

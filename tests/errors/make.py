@@ -191,6 +191,8 @@ def shapes():
     def symbolic(g):
         for axis, name in ((2, "H"), (3, "W")):
             g.input[0].type.tensor_type.shape.dim[axis].dim_param = name
+    put("unnamed_dim", changed(lambda g: g.input[0].type.tensor_type.shape.dim[2].ClearField("value")),
+        "the input's height has neither a number nor a name", ["--dim x:2"])
     put("symbolic_unbound", changed(symbolic), "height and width are symbols that no argument gives a value", ["x", "H", "W"])
     put("batch_unbound", base(), "the batch is a symbol and --batch is not given", ["N", "--batch"], args=LOSS[:2])
     put("batch_one_reshape", model(

@@ -1,9 +1,7 @@
-// The model files of tests/import compute what numpy says, and those of tests/errors give their recorded
-// messages.
+// The model files of tests/import compute what numpy says.
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -19,11 +17,11 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-const fs::path kTests = fs::path(test::kSourceDir) / "tests";
+const fs::path kModels = fs::path(test::kSourceDir) / "tests/import";
 
-json read_json(const fs::path& path) { return json::parse(std::ifstream(path)); }
-
-std::vector<json> entries(const char* file) { return read_json(kTests / file).get<std::vector<json>>(); }
+std::vector<json> entries() {
+  return json::parse(std::ifstream(kModels / "expect.json")).get<std::vector<json>>();
+}
 
 std::string test_name(const testing::TestParamInfo<json>& info) {
   return fs::path(info.param["file"].get<std::string>()).stem().string();
@@ -35,7 +33,7 @@ TEST_P(GoodFile, ComputesTheExpected) {
   const json& entry = GetParam();
   const json& inputs = entry["inputs"];
   int64_t batch = inputs.begin().value()["shape"][0];
-  fs::path path = kTests / "import" / entry["file"].get<std::string>();
+  fs::path path = kModels / entry["file"].get<std::string>();
   if (path.stem() == "storage_unsorted") {
     EXPECT_THROW(import_onnx(path, {.batch = batch}), Error);
     return;
@@ -61,41 +59,7 @@ TEST_P(GoodFile, ComputesTheExpected) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Import, GoodFile, testing::ValuesIn(entries("import/expect.json")), test_name);
-
-// A file without a recorded message must be read: what is wrong with it shows later, or nothing is.
-class BadFile : public testing::TestWithParam<json> {};
-
-TEST_P(BadFile, GivesItsMessage) {
-  const json& entry = GetParam();
-  fs::path path = kTests / "errors" / entry["file"].get<std::string>(),
-           recorded = fs::path(path).replace_extension(".txt");
-  ImportOptions options;
-  auto args = entry["args"].get<std::vector<std::string>>();
-  for (size_t i = 0; i + 1 < args.size(); ++i)
-    if (args[i] == "--batch") options.batch = std::stoll(args[i + 1]);
-  std::string message;
-  testing::internal::CaptureStderr();
-  try {
-    verify(*import_onnx(path, options), "import");
-  } catch (const Error& e) {
-    message = std::string(e.what()) + "\n";
-    std::string folder = path.parent_path().string() + "/";
-    for (size_t at; (at = message.find(folder)) != std::string::npos;) message.erase(at, folder.size());
-  }
-  std::string said = testing::internal::GetCapturedStderr();
-  if (std::getenv("POCK_RERECORD")) {
-    fs::remove(recorded);
-    if (!message.empty()) std::ofstream(recorded) << message;
-  }
-  EXPECT_EQ(message, fs::exists(recorded) ? test::read_file(recorded) : "");
-  EXPECT_FALSE(entry.value("good", false) && !message.empty());
-  if (message.empty() && said.empty()) return;
-  for (const auto& word : entry["mentions"].get<std::vector<std::string>>())
-    EXPECT_NE((message + said).find(word), std::string::npos) << word << "\n" << message << said;
-}
-
-INSTANTIATE_TEST_SUITE_P(Errors, BadFile, testing::ValuesIn(entries("errors/manifest.json")), test_name);
+INSTANTIATE_TEST_SUITE_P(Import, GoodFile, testing::ValuesIn(entries()), test_name);
 
 }  // namespace
 }  // namespace pock
