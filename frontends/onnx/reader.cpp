@@ -238,13 +238,11 @@ std::string type_name(int type) {
 }
 
 int64_t checked_elements(const Dims& dims, const Loc& loc) {
-  int64_t n = 1;
-  for (int64_t d : dims) {
+  for (int64_t d : dims)
     if (d < 0) throw Error(loc, "has shape {}, with a negative size", to_string(dims));
-    if (__builtin_mul_overflow(n, d, &n) || n > kMostElements)
-      throw Error(loc, "has shape {}: too large, the most elements are 2^40", to_string(dims));
-  }
-  return n;
+  if (!are_possible(dims))
+    throw Error(loc, "has shape {}: too large, the most elements are 2^40", to_string(dims));
+  return Type{DType::f32, dims}.elements();
 }
 
 // A name that leads out of the model's folder is refused; where the model is a link, the folder of what it

@@ -43,6 +43,14 @@ Attrs complete(const OpDef& op, Attrs attrs, const Loc& loc) {
     if (kind_of(attr) != def->kind)
       throw Error(loc, "attribute '{}' of {} is {}, given is {}", name, op.name.text, to_string(def->kind),
                   to_string(kind_of(attr)));
+    // Rules add and multiply them with sizes.
+    auto check = [&](int64_t n) {
+      if (n < -kMostElements || n > kMostElements)
+        throw Error(loc, "attribute '{}' of {} is {}, beyond 2^40", name, op.name.text, n);
+    };
+    if (const int64_t* n = std::get_if<int64_t>(&attr)) check(*n);
+    if (const auto* list = std::get_if<std::vector<int64_t>>(&attr))
+      std::for_each(list->begin(), list->end(), check);
   }
   for (const AttrDef& def : op.attrs) {
     if (attrs.count(def.name)) continue;
@@ -173,6 +181,9 @@ Node* Graph::add_node(const OpDef& op, std::vector<Value*> inputs, Attrs attrs, 
   Types types = op.infer(InferArgs(inputs, attrs, loc));
   POCK_CHECK(static_cast<int>(types.size()) == op.results, "shape rule of {} gives {} results, not {}",
              op.name.text, types.size(), op.results);
+  for (const Type& type : types)
+    if (!are_possible(type.dims))
+      throw Error(loc, "the result {} of {} has more than 2^40 elements", to_string(type), op.name.text);
 
   auto owned = std::make_unique<Node>();
   Node* n = owned.get();

@@ -95,13 +95,10 @@ class Parser {
     Token word = expect(TokenKind::word, "a type");
     Type t;
     if (!parse_dtype(word.text, &t.dtype)) fail(word, "there is no element type '{}'", word.text);
-    int64_t elements = 1;
-    for (int64_t dim : integers()) {
+    t.dims = integers();
+    for (int64_t dim : t.dims)
       if (dim < 0) fail(word, "an axis has the negative length {}", dim);
-      if (__builtin_mul_overflow(elements, std::max<int64_t>(dim, 1), &elements) || elements > kMostElements)
-        fail(word, "a tensor of more than 2^40 elements");
-      t.dims.push_back(dim);
-    }
+    if (!are_possible(t.dims)) fail(word, "a tensor of more than 2^40 elements");
     return t;
   }
 

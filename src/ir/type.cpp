@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 
@@ -29,6 +30,15 @@ bool parse_dtype(const std::string& name, DType* out) {
 int64_t size_of(DType t) { return kRows[static_cast<int>(t)].bytes; }
 
 float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
+
+bool are_possible(const Dims& dims) {
+  int64_t elements = 1;
+  for (int64_t d : dims)
+    if (d < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(d, 1), &elements) ||
+        elements > kMostElements)
+      return false;
+  return true;
+}
 
 int64_t Type::elements() const {
   int64_t n = 1;

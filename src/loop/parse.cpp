@@ -167,13 +167,11 @@ class Parser {
   Type type() {
     Type t{dtype(), {}};
     if (!accept("[") || accept("]")) return t;
-    int64_t elements = 1;
     do {
       Token at = now();
       t.dims.push_back(integer("a dimension"));
-      if (__builtin_mul_overflow(elements, std::max<int64_t>(t.dims.back(), 1), &elements) ||
-          elements > kMostElements)
-        fail(at, "the tensor is too large");
+      if (t.dims.back() < 0) fail(at, "the dimension is negative");
+      if (!are_possible(t.dims)) fail(at, "the tensor is too large");
     } while (accept(","));
     expect("]");
     return t;

@@ -100,7 +100,8 @@ size_t need_conv(const InferArgs& a) {
   size_t axes = need_spatial(a, 0);
   need_spatial(a, 1, axes);
   need_window_attrs(a, axes);
-  if (a.integer("groups") < 1) throw a.fail("groups is {}", a.integer("groups"));
+  if (a.integer("groups") < 1 || a.integer("groups") > kMostTimes)
+    throw a.fail("groups is {}", a.integer("groups"));
   return axes;
 }
 
@@ -109,8 +110,7 @@ Conv checked_conv(const InferArgs& a, const Type& x, const Type& w) {
   int64_t groups = a.integer("groups");
   if (x.dim(1) % groups != 0 || x.dim(1) / groups != w.dim(1))
     throw a.fail("weight {} expects {} input channels in {} group{}, x {} has {}", to_string(w),
-                 static_cast<__int128>(w.dim(1)) * groups, groups, groups == 1 ? "" : "s", to_string(x),
-                 x.dim(1));
+                 w.dim(1) * groups, groups, groups == 1 ? "" : "s", to_string(x), x.dim(1));
   if (w.dim(0) % groups != 0)
     throw a.fail("the weight's {} output channels do not divide into {} groups", w.dim(0), groups);
   for (int64_t taps : spatial(w))

@@ -22,8 +22,8 @@ const OpDef kReshape{
     .attrs = {ints_attr("shape")},
     .infer = [](const InferArgs& a) -> Types {
       Type t{a.in(0).dtype, a.integers("shape")};
-      for (int64_t d : t.dims)
-        if (d < 0) throw a.fail("shape {} has a negative length", to_string(t.dims));
+      if (!are_possible(t.dims))
+        throw a.fail("shape {} has a negative length or more than 2^40 elements", to_string(t.dims));
       if (t.elements() != a.in(0).elements())
         throw a.fail("shape {} has {} elements, the input {} has {}", to_string(t.dims), t.elements(),
                      to_string(a.in(0)), a.in(0).elements());

@@ -51,6 +51,8 @@ void need_rank(const InferArgs& a, int i, int rank);
 void need_type(const InferArgs& a, int i, const Type& type, const char* what);
 // `count` numbers, none below `least`.
 const std::vector<int64_t>& need_ints(const InferArgs& a, const char* attr, size_t count, int64_t least);
+// Of what sizes are multiplied by, so that no product overflows.
+inline constexpr int64_t kMostTimes = int64_t{1} << 20;
 
 // Axes may count from the end; an axis outside of the rank is an error.
 inline int64_t from_start(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }

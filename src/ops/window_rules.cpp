@@ -1,7 +1,6 @@
 #include "window_rules.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace pock {
 
@@ -29,7 +28,9 @@ void need_window_attrs(const InferArgs& a, size_t axes) {
   };
   need("stride", axes, 1);
   need("dilation", axes, 1);
-  need("pad", 2 * axes, std::numeric_limits<int32_t>::min());
+  need("pad", 2 * axes, -kMostElements);
+  for (int64_t n : a.integers("dilation"))
+    if (n > kMostTimes) throw a.fail("'dilation' is {}, the most is {}", n, kMostTimes);
   const auto& pad = a.integers("pad");
   if (!pad.empty() && *std::min_element(pad.begin(), pad.begin() + std::ssize(pad) / 2) < 0)
     throw a.fail("'pad' is {}, which starts inside of the input", to_string(pad));

@@ -24,8 +24,10 @@ int64_t size_of(DType);
 float flushed(float);
 
 using Dims = std::vector<int64_t>;
-// What is read from outside has no more elements: sizes in bytes stay far from the ends of int64.
+// No tensor has more elements: sizes in bytes stay far from the ends of int64.
 constexpr int64_t kMostElements = int64_t{1} << 40;
+// None is negative, and they make no more than kMostElements, with 0 counted as 1.
+bool are_possible(const Dims&);
 
 struct Type {
   DType dtype = DType::f32;
