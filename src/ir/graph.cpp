@@ -43,9 +43,9 @@ Attrs complete(const OpDef& op, Attrs attrs, const Loc& loc) {
     if (kind_of(attr) != def->kind)
       throw Error(loc, "attribute '{}' of {} is {}, given is {}", name, op.name.text, to_string(def->kind),
                   to_string(kind_of(attr)));
-    // Rules add and multiply them with sizes.
+    // Rules add them to sizes and multiply the two, after they have refused negative ones.
     auto check = [&](int64_t n) {
-      if (n < -kMostElements || n > kMostElements)
+      if (n > kMostElements)
         throw Error(loc, "attribute '{}' of {} is {}, beyond 2^40", name, op.name.text, n);
     };
     if (const int64_t* n = std::get_if<int64_t>(&attr)) check(*n);
