@@ -63,6 +63,8 @@ Entry& Scope::define(const std::string& name, Loc loc) {
   return e;
 }
 
+const Dims& Scope::shape(Entry& e) { return e.value ? e.value->type.dims : contents(e)->dims; }
+
 const Tensor* Scope::contents(Entry& e) {
   if (!e.known && e.stored) {
     try {
@@ -92,10 +94,9 @@ Value* Scope::value(Entry& e) {
   return e.value = graph.add_param(e.name, type, t->floats, {file.name, e.name, "", "parameter"});
 }
 
-Value* Scope::statistic(Entry& e, const onnx::NodeProto& node, int input, const Loc& loc) {
+Value* Scope::statistic(Entry& e, const std::string& name, const Loc& loc) {
   const Tensor* t = contents(e);
   if (!t || !t->is_float) throw Error(loc, "running statistic '{}' is not a float initializer", e.name);
-  const std::string& name = statistic_names_.at({&node, input});
   if (name != e.name) ++shared_statistics;
   narrow(t->type, e.name);
   return graph.add_statistic(name, {DType::f32, t->dims}, t->floats, {file.name, name, "", "statistic"});
@@ -106,21 +107,30 @@ void Scope::narrow(int type, const std::string& name) {
   if (!narrowed++) narrowed_example = fmt::format("'{}' is {}", name, type_name(type));
 }
 
-void Scope::say_all() const {
+std::vector<std::string> Scope::notes() const {
+  std::vector<std::string> notes;
   if (narrowed)
-    say(fmt::format("{}: {} tensor{} not float ({}): computed in f32", file.name, narrowed,
-                    narrowed > 1 ? "s are" : " is", narrowed_example));
+    notes.push_back(fmt::format("{}: {} tensor{} not float ({}): computed in f32", file.name, narrowed,
+                                narrowed > 1 ? "s are" : " is", narrowed_example));
   if (copies)
-    say(fmt::format(
+    notes.push_back(fmt::format(
         "{}: {} tensor{} as a copy of another initializer ({}): each is one of its own from there on",
         file.name, copies, copies > 1 ? "s start" : " starts", copy_example));
   if (shared_statistics)
-    say(fmt::format("{}: {} running statistic{} an initializer with another node: each is updated on its own",
+    notes.push_back(
+        fmt::format("{}: {} running statistic{} an initializer with another node: each is updated on its own",
                     file.name, shared_statistics, shared_statistics > 1 ? "s share" : " shares"));
+  return notes;
 }
 
-Call::Call(Scope& scope, const onnx::NodeProto& node, int since, Loc loc)
-    : since(since), scope_(scope), node_(node), loc_(std::move(loc)), b_(scope.graph, loc_) {}
+Call::Call(Scope& scope, const Statement& s, int since, Loc loc)
+    : since(since),
+      opset(s.opset),
+      scope_(scope),
+      statement_(s),
+      node_(*s.node),
+      loc_(std::move(loc)),
+      b_(scope.graph, loc_) {}
 
 Entry& Call::entry(int i) {
   if (!has(i)) throw Error(loc_, "input {} is missing", i);
@@ -143,10 +153,7 @@ Value* Call::in(int i) {
   return v;
 }
 
-const Dims& Call::shape(int i) {
-  Entry& e = entry(i);
-  return e.value ? e.value->type.dims : scope_.contents(e)->dims;
-}
+const Dims& Call::shape(int i) { return scope_.shape(entry(i)); }
 
 const Tensor* Call::known(int i) { return scope_.contents(entry(i)); }
 
@@ -187,7 +194,16 @@ int Call::element_type(int i) {
   return t ? t->type : onnx_type(any(i)->type.dtype);
 }
 
-Value* Call::statistic(int i) { return scope_.statistic(entry(i), node_, i, loc_); }
+Value* Call::statistic(int i) {
+  const std::string& name = scope_.statistic_names.at({&node_, i});
+  if (statement_.inside && name != node_.input(i))
+    throw fail(
+        "running statistic '{}' has other readers, and a node of a function cannot be given one of its own: "
+        "export "
+        "the model with its functions inlined",
+        node_.input(i));
+  return scope_.statistic(entry(i), name, loc_);
+}
 
 const onnx::AttributeProto* Call::attribute(const char* name) {
   read_attributes_.insert(name);
@@ -306,11 +322,14 @@ void Call::out(int i, Tensor t, bool computed) {
   if (!wants(i)) return;
   Entry& e = result(i);
   e.known = std::make_shared<Tensor>(std::move(t));
-  e.computed = computed;
+  e.computed = computed || statement_.inside;
 }
 
 void Call::out(int i, const onnx::TensorProto& t) {
-  if (wants(i)) result(i).stored = &t;
+  if (!wants(i)) return;
+  Entry& e = result(i);
+  e.stored = &t;
+  e.computed = statement_.inside;
 }
 
 void Call::out_same(int i, int input) {
@@ -325,6 +344,7 @@ void Call::out_same(int i, int input) {
 
 void Call::out_copy(int i, int input) {
   if (!wants(i)) return;
+  if (statement_.inside) return out_same(i, input);  // code: the file has no place for a copy of its own
   const Entry& from = entry(input);
   scope_.contents(entry(input));
   Entry& to = result(i);

@@ -14,6 +14,7 @@
 #include <optional>
 #include <set>
 
+#include "functions.h"
 #include "leaves.h"
 #include "pock/ir/builder.h"
 #include "reader.h"
@@ -33,11 +34,10 @@ struct Entry {
 
 class Scope {
  public:
-  Scope(const ModelFile& file, Graph& graph)
-      : file(file), graph(graph), statistic_names_(statistic_names(file.model.graph())) {}
+  Scope(const ModelFile& file, Graph& graph) : file(file), graph(graph) {}
   const ModelFile& file;
   Graph& graph;
-  int64_t opset = 0;
+  StatisticNames statistic_names;
   std::set<std::string> read_names;  // inputs of nodes and outputs of the graph
   // An export of a fixed batch that is read with another.
   struct Rebatch {
@@ -46,13 +46,14 @@ class Scope {
   std::optional<Rebatch> rebatch;
 
   Entry* find(const std::string& name);
+  const Dims& shape(Entry&);
   Entry& define(const std::string& name, Loc);
   // Contents of a constant; nullptr for what only a running step knows.
   const Tensor* contents(Entry&);
   // A weight becomes a parameter, another constant a const: integers of every width one of i64.
   Value* value(Entry&);
   // A batch norm's own running statistic, starting from the contents.
-  Value* statistic(Entry&, const onnx::NodeProto&, int input, const Loc&);
+  Value* statistic(Entry&, const std::string& name, const Loc&);
 
   int64_t random_nodes = 0;  // so many have an id by now
 
@@ -60,18 +61,18 @@ class Scope {
   int narrowed = 0, copies = 0, shared_statistics = 0;
   std::string narrowed_example, copy_example;
   void narrow(int type, const std::string& name);
-  void say_all() const;
+  std::vector<std::string> notes() const;
 
  private:
   std::map<std::string, Entry> entries_;
-  StatisticNames statistic_names_;
 };
 
 class Call {
  public:
-  Call(Scope&, const onnx::NodeProto&, int since, Loc);
+  Call(Scope&, const Statement&, int since, Loc);
 
-  const int since;  // the operator's version that holds for this file
+  const int since;      // the operator's version that holds here
+  const int64_t opset;  // what the file or function says
 
   // Inputs. A missing one has an empty name or is not listed.
   int inputs() const { return node_.input_size(); }
@@ -138,6 +139,7 @@ class Call {
   Entry& result(int i);
 
   Scope& scope_;
+  const Statement statement_;
   const onnx::NodeProto& node_;
   Loc loc_;
   Builder b_;

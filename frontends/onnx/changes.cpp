@@ -59,7 +59,9 @@ class Finder {
       if (node.op_type() == "Constant") add_constant(node);
       if (node.op_type() == "Identity") add_copy(node, read);
     }
-    for (const auto& [where, name] : statistic_names(graph_)) add_statistic(*where.first, where.second, name);
+    Body body = inline_functions(file_);
+    for (const auto& [where, name] : statistic_names(graph_, body))
+      add_statistic(*where.first, where.second, name);
     for (const auto& [name, t] : tensors_) check(name, t);
     report_.throw_if_any();
     for (Source& s : sources_) report_.collect([&] { change(s); });

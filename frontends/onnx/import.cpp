@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "importer.h"
 #include "leaves.h"
 #include "ops.h"
 
@@ -25,44 +26,42 @@ class Importer {
     graph_->producer = file.model.producer_name();
   }
 
-  std::unique_ptr<Graph> run() {
-    scope_.opset = find_opset();
+  void run() {
+    check_opset();
+    body_ = inline_functions(file_, options_.assume_opset);
     define_initializers();
     define_inputs();
     index_names();
-    for (const auto& node : source_.node()) import_node(node);
+    for (const Statement& s : body_.statements) import_node(s);
     if (optimised_)
       report_.add(
           file_.name +
           ": operators of com.microsoft come from graph optimisation: export the model again without it");
     define_outputs();
-    report_.throw_if_any();
-    graph_->erase_unused_values();
-    order_params();
-    scope_.say_all();
-    return std::move(graph_);
+  }
+
+  Imported result() {
+    if (report_.empty()) {
+      graph_->erase_unused_values();
+      order_params();
+    }
+    std::vector<std::string> notes = scope_.notes();
+    return {std::move(graph_), report_.problems(), std::move(notes)};
   }
 
  private:
   Loc place(const std::string& what, const std::string& name) const { return {file_.name, name, "", what}; }
 
-  Loc place(const onnx::NodeProto& node) const {
-    return {file_.name, node.name().empty() && node.output_size() ? node.output(0) : node.name(),
-            node.op_type()};
-  }
+  Loc place(const onnx::NodeProto& node) const { return {file_.name, node_name(node), node.op_type()}; }
 
-  int64_t find_opset() const {
-    std::optional<int64_t> opset;
-    for (const auto& import : file_.model.opset_import())
-      if (is_standard(import.domain()) && !opset) opset = import.version();
-    if (options_.assume_opset) opset = options_.assume_opset;
+  void check_opset() const {
+    int64_t opset = file_opset(file_, options_.assume_opset);
     if (!opset) throw error("{}: does not say which opset of ONNX it uses", file_.name);
-    if (*opset > kNewestOpset)
+    if (opset > kNewestOpset)
       throw error(
           "{}: uses opset {}, and the newest that pock knows is {}; if its operators have not changed since "
           "then, --assume-opset {} reads it",
-          file_.name, *opset, kNewestOpset, kNewestOpset);
-    return *opset;
+          file_.name, opset, kNewestOpset, kNewestOpset);
   }
 
   // As in the file, whichever node reads a tensor first; weights in Constant nodes follow.
@@ -223,21 +222,23 @@ class Importer {
   // ---- Nodes
 
   void index_names() {
-    for (const auto& node : source_.node()) {
-      for (const std::string& name : node.output())
-        if (!name.empty()) makers_.emplace(name, &node);
-      scope_.read_names.insert(node.input().begin(), node.input().end());
+    for (const Statement& s : body_.statements) {
+      for (const std::string& name : s.node->output())
+        if (!name.empty()) makers_.emplace(name, s.node);
+      scope_.read_names.insert(s.node->input().begin(), s.node->input().end());
     }
     for (const auto& info : source_.output()) scope_.read_names.insert(info.name());
+    scope_.statistic_names = statistic_names(source_, body_);
   }
 
-  void import_node(const onnx::NodeProto& node) {
+  void import_node(const Statement& s) {
+    const onnx::NodeProto& node = *s.node;
     Loc loc = place(node);
     bool good = report_.collect([&] {
-      const OpRow& row = find_operator(node, loc);
-      int since = version_for(row, scope_.opset, loc);
+      const OpRow& row = find_operator(s, loc);
+      int since = version_for(row, s.opset, loc);
       if (!check_names(node, loc)) return;
-      Call call(scope_, node, since, loc);
+      Call call(scope_, s, since, loc);
       row.convert(call, row.op);
       call.check_complete();
     });
@@ -247,21 +248,23 @@ class Importer {
     }
   }
 
-  const OpRow& find_operator(const onnx::NodeProto& node, const Loc& loc) {
-    for (const auto& f : file_.model.functions())
-      if (f.domain() == node.domain() && f.name() == node.op_type())
-        throw Error(loc,
-                    "calls a function that the model defines itself, which is not supported: export with "
-                    "functions inlined");
+  const OpRow& find_operator(const Statement& s, const Loc& loc) {
+    const onnx::NodeProto& node = *s.node;
+    if (auto fault = body_.faults.find(&node); fault != body_.faults.end())
+      throw Error(loc, "{}", fault->second);
     if (!is_standard(node.domain())) {
       optimised_ |= node.domain() == "com.microsoft";
       throw Error(loc, "operator {} of domain {} is unknown", node.op_type(), node.domain());
     }
-    for (const auto& a : node.attribute())
+    for (const auto& a : node.attribute()) {
       if (a.has_g() || a.graphs_size())
         throw Error(loc, "has a subgraph: control flow is not supported, pock compiles static graphs");
+      if (!a.ref_attr_name().empty())
+        throw Error(loc, "attribute '{}' is to be '{}' of a function, but the node is in none", a.name(),
+                    a.ref_attr_name());
+    }
     const OpRow* row = find_row(node.op_type());
-    if (!row) throw Error(loc, "operator {} is not supported (opset {})", node.op_type(), scope_.opset);
+    if (!row) throw Error(loc, "operator {} is not supported (opset {})", node.op_type(), s.opset);
     return *row;
   }
 
@@ -338,11 +341,12 @@ class Importer {
   }
 
   const ModelFile& file_;
-  const ImportOptions& options_;
+  const ImportOptions options_;
   const onnx::GraphProto& source_;
   std::unique_ptr<Graph> graph_;
   Scope scope_;
   Report report_;
+  Body body_;
   std::map<std::string, int64_t> bound_;                  // sizes of symbols
   std::map<std::string, const onnx::NodeProto*> makers_;  // of every name, the first node that makes it
   bool optimised_ = false;                                // there are operators that graph optimisers write
@@ -350,9 +354,23 @@ class Importer {
 
 }  // namespace
 
+namespace onnx_frontend {
+
+Imported import_model(const ModelFile& file, const ImportOptions& options) {
+  Importer importer(file, options);
+  importer.run();
+  return importer.result();
+}
+
+}  // namespace onnx_frontend
+
 std::unique_ptr<Graph> import_onnx(const std::string& path, const ImportOptions& options) {
-  ModelFile file = read_model(path);
-  return Importer(file, options).run();
+  Imported imported = import_model(read_model(path), options);
+  Report report;
+  for (Error& e : imported.problems) report.add(std::move(e));
+  report.throw_if_any();
+  for (const std::string& note : imported.notes) say(note);
+  return std::move(imported.graph);
 }
 
 }  // namespace pock

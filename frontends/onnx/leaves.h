@@ -12,12 +12,14 @@
 #include <string>
 #include <utility>
 
+#include "functions.h"
+
 namespace pock::onnx_frontend {
 
 bool is_standard(const std::string& domain);  // of ONNX's own operators
 
-// Of every batch norm in the graph, for its inputs 3 and 4.
+// Of every batch norm, for its inputs 3 and 4.
 using StatisticNames = std::map<std::pair<const onnx::NodeProto*, int>, std::string>;
-StatisticNames statistic_names(const onnx::GraphProto&);
+StatisticNames statistic_names(const onnx::GraphProto&, const Body&);
 
 }  // namespace pock::onnx_frontend

@@ -1,7 +1,7 @@
 // The table of ONNX operators that pock reads: a row for each.
 //
 //   const OpRow* row = find_row("Softmax");
-//   Call call(scope, node, version_for(*row, opset, loc), loc);
+//   Call call(scope, statement, version_for(*row, statement.opset, loc), loc);
 //   row->convert(call, row->op);
 #pragma once
 

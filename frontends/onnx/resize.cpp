@@ -124,8 +124,7 @@ void resize_by_scales(Call& c, const std::vector<float>& scales) {
 }  // namespace
 
 void upsample(Call& c, const char*) {
-  if (c.scope().opset >= 10)
-    throw c.fail("ends with opset 9, the file has opset {}: it is Resize now", c.scope().opset);
+  if (c.opset >= 10) throw c.fail("ends with opset 9, the file has opset {}: it is Resize now", c.opset);
   resize_by_scales(c, c.since < 9 ? c.numbers("scales") : c.floats(1));
 }
 

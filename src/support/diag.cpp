@@ -18,6 +18,11 @@ std::string printable(const std::string& text) {
   return shown;
 }
 
+std::string prefix(const Loc& loc) {
+  std::string text = to_string(loc);
+  return text.empty() ? text : text + ": ";
+}
+
 }  // namespace
 
 std::string to_string(const Loc& loc) {
@@ -31,12 +36,8 @@ std::string to_string(const Loc& loc) {
   return text;
 }
 
-Error::Error(const std::string& text) : text_(printable(text)) {}
-
-std::string Error::prefix(const Loc& loc) {
-  std::string text = to_string(loc);
-  return text.empty() ? text : text + ": ";
-}
+Error::Error(const std::string& reason, Loc loc)
+    : reason_(printable(reason)), text_(printable(prefix(loc)) + reason_), loc_(std::move(loc)) {}
 
 void Error::add_note(const Loc& loc, const std::string& text) {
   Loc inner = loc;
@@ -46,7 +47,9 @@ void Error::add_note(const Loc& loc, const std::string& text) {
 
 void Report::throw_if_any() const {
   if (problems_.empty()) return;
-  throw Error(fmt::format("{}", fmt::join(problems_, "\n")));
+  std::string text;
+  for (const Error& e : problems_) text += (text.empty() ? "" : "\n") + std::string(e.what());
+  throw Error(text);
 }
 
 // Where standard error takes nothing there is no one to tell, and what was asked for can still be done.

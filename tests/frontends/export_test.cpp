@@ -465,5 +465,38 @@ TEST_F(External, AllMissingDataIsNamed) {
   expect_has(text, "m.onnx: tensor 'c': its external data reaches from byte 4 to");
 }
 
+// A function's batch norm has the file's own statistics, so the graph's own has a copy of its own.
+TEST(Export, StatisticsThatAFunctionReadsFirst) {
+  Model m(15);
+  onnx::FunctionProto& f = *m.proto.add_functions();
+  f.set_name("Norm");
+  f.set_domain("local");
+  for (const char* name : {"a", "s", "b", "m", "v"}) f.add_input(name);
+  f.add_output("y");
+  f.add_opset_import()->set_version(15);
+  m.input("x", {2, 1, 3});
+  for (const char* name : {"s", "b", "mean", "var"}) m.floats(name, {1}, {1});
+  m.node("BatchNormalization", {"a", "s", "b", "m", "v"}, {"y"});
+  *f.add_node() = m.proto.graph().node(0);
+  m.proto.mutable_graph()->mutable_node()->RemoveLast();
+  m.node("Norm", {"x", "s", "b", "mean", "var"}, {"h"});
+  m.proto.mutable_graph()->mutable_node(0)->set_domain("local");
+  m.node("BatchNormalization", {"h", "s", "b", "mean", "var"}, {"y"}).output("y");
+  std::vector<std::string> names;
+  testing::internal::CaptureStderr();
+  std::unique_ptr<Graph> g = m.import();
+  testing::internal::GetCapturedStderr();
+  for (const Value* p : g->params()) names.push_back(p->name);
+  EXPECT_EQ(names, (std::vector<std::string>{"s", "b", "mean", "var", "mean:2", "var:2"}));
+  Trained trained;
+  trained.add("mean", {1}, {2}).add("mean:2", {1}, {3}).add("s", {1}, {4});
+  ModelProto after;
+  ASSERT_TRUE(after.ParseFromString(tuned(m.proto.SerializeAsString(), trained)));
+  ASSERT_EQ(after.graph().node_size(), 3);
+  EXPECT_EQ(after.graph().node(1).output(0), "mean:2");
+  EXPECT_EQ(after.graph().node(2).input(3), "mean:2");
+  EXPECT_EQ(after.graph().node(0).input(3), "mean");
+}
+
 }  // namespace
 }  // namespace pock::test

@@ -294,14 +294,6 @@ TEST(Dimensions, FixedBatchIsReplaced) {
 }
 
 TEST(Files, WhatTheyCannotHave) {
-  Model f;
-  f.input("x", {2}).node("Mine", {"x"}, {"y"}).output("y");
-  f.proto.mutable_graph()->mutable_node(0)->set_domain("local");
-  auto* function = f.proto.add_functions();
-  function->set_name("Mine");
-  function->set_domain("local");
-  expect_has(f.problem(), "calls a function that the model defines itself");
-
   Model s;
   s.input("x", {2}).node("Mul", {"x", "w"}, {"y"}).output("y");
   s.proto.mutable_graph()->add_sparse_initializer()->mutable_values()->set_name("w");

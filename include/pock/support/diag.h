@@ -34,10 +34,10 @@ std::string to_string(const Loc&);
 // Names come from foreign files: control characters in them are shown as \xHH.
 class Error : public std::exception {
  public:
-  explicit Error(const std::string& text);
+  explicit Error(const std::string& text) : Error(Loc{}, "{}", text) {}
   template <class... Args>
-  Error(const Loc& loc, fmt::format_string<Args...> format, Args&&... args)
-      : Error(prefix(loc) + fmt::format(format, std::forward<Args>(args)...)) {}
+  Error(Loc loc, fmt::format_string<Args...> format, Args&&... args)
+      : Error(fmt::format(format, std::forward<Args>(args)...), std::move(loc)) {}
 
   template <class... Args>
   Error& note(const Loc& loc, fmt::format_string<Args...> format, Args&&... args) {
@@ -45,11 +45,14 @@ class Error : public std::exception {
     return *this;
   }
   const char* what() const noexcept override { return text_.c_str(); }
+  const std::string& reason() const { return reason_; }  // what() without the place and the notes
+  const Loc& loc() const { return loc_; }                // empty where there is none
 
  private:
-  static std::string prefix(const Loc&);
+  Error(const std::string& reason, Loc);
   void add_note(const Loc&, const std::string&);
-  std::string text_;
+  std::string reason_, text_;
+  Loc loc_;
 };
 
 // An Error without a place in a model: bad command lines, unreadable files.
@@ -67,16 +70,18 @@ class Report {
       f();
       return true;
     } catch (const Error& e) {
-      add(e.what());
+      add(e);
       return false;
     }
   }
-  void add(std::string text) { problems_.push_back(std::move(text)); }
+  void add(Error e) { problems_.push_back(std::move(e)); }
+  void add(const std::string& text) { add(Error(text)); }
   bool empty() const { return problems_.empty(); }
+  const std::vector<Error>& problems() const { return problems_; }
   void throw_if_any() const;
 
  private:
-  std::vector<std::string> problems_;
+  std::vector<Error> problems_;
 };
 
 // A line for the person that is not an error ("no --optimizer given: sgd:lr=0.01"). Goes to stderr.

@@ -1,0 +1,350 @@
+// Whole models: functions of their own, weights in odd places, tied weights.
+#include <algorithm>
+#include <filesystem>
+
+#include "forms.h"
+
+namespace pock {
+namespace {
+using onnx::AttributeProto;
+using onnx::FunctionProto;
+using onnx::NodeProto;
+using onnx::TensorProto;
+using test::expect_gradients;
+using test::expect_has;
+using test::Floats;
+using test::Ints;
+using test::Model;
+using test::Numbers;
+using test::run;
+using test::Strings;
+
+std::vector<std::string> params_of(const Graph& g) {
+  std::vector<std::string> names;
+  for (const Value* p : g.params()) names.push_back(p->name);
+  return names;
+}
+
+// ---- Functions
+
+FunctionProto& function(Model& m, const std::string& name, const Strings& in, const Strings& out,
+                        int64_t opset = 13) {
+  FunctionProto& f = *m.proto.add_functions();
+  f.set_name(name);
+  f.set_domain("local");
+  for (const auto& i : in) f.add_input(i);
+  for (const auto& o : out) f.add_output(o);
+  f.add_opset_import()->set_version(opset);
+  return f;
+}
+
+NodeProto& node(FunctionProto& f, const std::string& op, const Strings& in, const Strings& out) {
+  NodeProto& n = *f.add_node();
+  n.set_op_type(op);
+  for (const auto& i : in) n.add_input(i);
+  for (const auto& o : out) n.add_output(o);
+  return n;
+}
+
+AttributeProto& reference(NodeProto& n, const std::string& name, const std::string& to,
+                          AttributeProto::AttributeType type) {
+  AttributeProto& a = *n.add_attribute();
+  a.set_name(name);
+  a.set_ref_attr_name(to);
+  a.set_type(type);
+  return a;
+}
+
+NodeProto& call(Model& m, const std::string& name, const Strings& in, const Strings& out,
+                const std::vector<std::pair<std::string, test::Attribute>>& attributes = {}) {
+  m.node(name, in, out, attributes);
+  NodeProto& n = *m.proto.mutable_graph()->mutable_node(m.proto.graph().node_size() - 1);
+  n.set_domain("local");
+  return n;
+}
+
+TEST(Functions, AreInlined) {
+  Model m;
+  m.input("x", {1, 2}).floats("w", {2, 2}, {1, 2, 3, 4}).floats("v", {2, 2}, {1, 0, 0, -1});
+  FunctionProto& leaky = function(m, "Leaky", {"a"}, {"b"});
+  leaky.add_attribute("slope");
+  reference(node(leaky, "LeakyRelu", {"a"}, {"b"}), "alpha", "slope", AttributeProto::FLOAT);
+  // Calls a function, and gives a name that the graph has, too.
+  FunctionProto& layer = function(m, "Layer", {"in", "weight"}, {"out"});
+  layer.add_attribute("slope");
+  node(layer, "MatMul", {"in", "weight"}, {"x"});
+  NodeProto& inner = node(layer, "Leaky", {"x"}, {"out"});
+  inner.set_domain("local");
+  reference(inner, "slope", "slope", AttributeProto::FLOAT);
+  call(m, "Layer", {"x", "w"}, {"h"}, {{"slope", 0.5f}}).set_name("first");
+  call(m, "Layer", {"h", "v"}, {"y"}, {{"slope", 0.25f}});
+  m.output("y");
+  auto g = m.import();
+  EXPECT_EQ(params_of(*g), (Strings{"w", "v"}));
+  EXPECT_EQ(run(*g, {1, -1}),
+            (Numbers{-0.25, 1}));  // (-2, -2), halved; then (-1, 1), of which -1 is quartered
+  Strings names;
+  for (const Node* n : g->nodes()) names.push_back(n->loc.name);
+  EXPECT_EQ(names, (Strings{"first/MatMul", "first/Leaky/LeakyRelu", "y/MatMul", "y/Leaky/LeakyRelu"}));
+}
+
+TEST(Functions, AttributesThatAreNotGiven) {
+  Model m;
+  m.input("x", {2});
+  FunctionProto& f = function(m, "Leaky", {"a"}, {"b"});
+  f.add_attribute("slope");
+  reference(node(f, "LeakyRelu", {"a"}, {"b"}), "alpha", "slope", AttributeProto::FLOAT);
+  call(m, "Leaky", {"x"}, {"y"});
+  m.output("y");
+  EXPECT_EQ(run(*m.import(), {1, -1}), (Numbers{1, -0.01f})) << "the operator's own default";
+  // Defaults of functions are younger than these headers: field 11 of a function.
+  AttributeProto slope;
+  slope.set_name("slope");
+  slope.set_type(AttributeProto::FLOAT);
+  slope.set_f(0.5f);
+  f.GetReflection()->MutableUnknownFields(&f)->AddLengthDelimited(11, slope.SerializeAsString());
+  f.clear_attribute();
+  EXPECT_EQ(run(*m.import(), {1, -1}), (Numbers{1, -0.5}));
+}
+
+TEST(Functions, InputsAndOutputsLeftOut) {
+  Model m;
+  m.input("x", {3});
+  FunctionProto& f = function(m, "Bounded", {"a", "low"}, {"b", "c", "a"});
+  node(f, "Clip", {"a", "low"}, {"b"});
+  node(f, "Neg", {"b"}, {"c"});
+  call(m, "Bounded", {"x"}, {"y", "", "same"});
+  m.node("Sub", {"y", "same"}, {"z"}).output("z");
+  EXPECT_EQ(run(*m.import(), {1, -1, 2}), (Numbers{0, 0, 0}));
+}
+
+// The functions of a file may be of another opset than its graph.
+TEST(Functions, HaveAnOpsetOfTheirOwn) {
+  Model m(13);
+  m.input("x", {1, 2, 2});
+  node(function(m, "Old", {"a"}, {"b"}, 11), "Softmax", {"a"}, {"b"});
+  call(m, "Old", {"x"}, {"y"});
+  m.output("y");
+  test::expect_near(run(*m.import(), {0, 0, 0, 0}), {0.25, 0.25, 0.25, 0.25});
+}
+
+// Code, not weights: training one of two calls would change the other.
+TEST(Functions, ConstantsInsideAreNotTrained) {
+  Model m;
+  m.floats("w", {2}, {1, 2});
+  FunctionProto& f = function(m, "Scaled", {"a"}, {"b"});
+  NodeProto& constant = node(f, "Constant", {}, {"factors"});
+  AttributeProto& value = *constant.add_attribute();
+  value.set_name("value_floats");
+  value.set_type(AttributeProto::FLOATS);
+  for (float v : {3.0f, 4.0f}) value.add_floats(v);
+  node(f, "Mul", {"a", "factors"}, {"b"});
+  call(m, "Scaled", {"w"}, {"h"});
+  call(m, "Scaled", {"h"}, {"y"});
+  m.output("y");
+  auto g = m.import();
+  EXPECT_EQ(params_of(*g), (Strings{"w"}));
+  EXPECT_EQ(run(*g), (Numbers{9, 32}));
+}
+
+TEST(Functions, Refusals) {
+  Model circle;
+  circle.input("x", {2});
+  node(function(circle, "A", {"a"}, {"b"}), "B", {"a"}, {"b"}).set_domain("local");
+  node(function(circle, "B", {"a"}, {"b"}), "A", {"a"}, {"b"}).set_domain("local");
+  call(circle, "A", {"x"}, {"y"}).set_name("start");
+  circle.output("y");
+  expect_has(circle.problem(), "node 'start' (A): calls the function A, which calls itself");
+
+  Model many;
+  many.input("x", {2});
+  function(many, "A", {"a"}, {"a"});
+  call(many, "A", {"x", "x"}, {"y"});
+  many.output("y");
+  expect_has(many.problem(),
+             "calls the function A, which takes 1 and makes 1, but is given 2 inputs for 1 outputs");
+  many.proto.mutable_graph()->mutable_node(0)->mutable_input()->RemoveLast();
+  EXPECT_EQ(run(*many.import(), {3, 4}), (Numbers{3, 4}));
+  function(many, "A", {"a"}, {"a"});
+  expect_has(many.problem(), "calls the function A, which is defined twice");
+  many.proto.mutable_functions()->RemoveLast();
+  reference(*many.proto.mutable_graph()->mutable_node(0), "size", "", AttributeProto::INT);
+  expect_has(many.problem(), "calls the function A, which has no attribute 'size'");
+
+  Model inside;
+  inside.input("x", {2});
+  node(function(inside, "A", {"a"}, {"b"}), "Sparkle", {"a"}, {"b"});
+  call(inside, "A", {"x"}, {"y"}).set_name("outer");
+  inside.output("y");
+  expect_has(inside.problem(), "node 'outer/Sparkle' (Sparkle): operator Sparkle is not supported");
+}
+
+// A chain of functions, each calling the next one so often.
+Model chain(int length, int times) {
+  Model m;
+  m.input("x", {2});
+  for (int i = 0; i < length; ++i) {
+    FunctionProto& f = function(m, "F" + std::to_string(i), {"a0"}, {"a" + std::to_string(times)});
+    for (int k = 0; k < times; ++k) {
+      NodeProto& n = node(f, i + 1 < length ? "F" + std::to_string(i + 1) : "Relu", {"a" + std::to_string(k)},
+                          {"a" + std::to_string(k + 1)});
+      if (i + 1 < length) n.set_domain("local");
+    }
+  }
+  call(m, "F0", {"x"}, {"y"});
+  return m.output("y");
+}
+
+// Short files, whose bodies would fill any memory or the stack.
+TEST(Functions, LimitsAreKnownBeforeAnythingIsCopied) {
+  EXPECT_EQ(run(*chain(100, 1).import(), {1, -1}), (Numbers{1, 0}));
+  EXPECT_EQ(run(*chain(6, 3).import(), {1, -1}), (Numbers{1, 0})) << "729 nodes";
+  for (int length : {101, 30000})
+    expect_has(
+        chain(length, 1).problem(),
+        "node 'y' (F0): calls the function F0, which belongs to calls that are nested more than 100 deep");
+  expect_has(chain(40, 2).problem(), "calls the function F0, which unfolds to more than 100000 nodes");
+  expect_has(chain(2, 100000).problem(), "calls the function F0, which unfolds to more than 100000 nodes");
+
+  Model often = chain(9, 3);
+  for (int i = 0; i < 4; ++i) call(often, "F0", {"x"}, {"again" + std::to_string(i)});
+  EXPECT_EQ(often.problem(), "m.onnx: its calls of functions unfold to 147615 nodes, and 100000 is the most");
+
+  Model large;
+  large.input("x", {2});
+  FunctionProto& f = function(large, "A", {"a"}, {"b"});
+  NodeProto& constant = node(f, "Constant", {}, {"c"});
+  AttributeProto& value = *constant.add_attribute();
+  value.set_name("value_string");
+  value.set_type(AttributeProto::STRING);
+  value.set_s(std::string(1 << 20, '?'));
+  node(f, "Relu", {"a"}, {"b"});
+  for (int i = 0; i < 65; ++i) call(large, "A", {"x"}, {"y" + std::to_string(i)});
+  expect_has(large.output("y0").problem(), "its calls of functions unfold to more than 64 MiB");
+}
+
+TEST(Functions, AllThatIsWrongIsSaidAtOnce) {
+  Model m;
+  m.input("x", {2});
+  node(function(m, "Newer", {"a"}, {"b"}, 99), "Relu", {"a"}, {"b"});
+  NodeProto& relu = node(function(m, "Odd", {"a"}, {"b"}), "Relu", {"c"}, {"b"});
+  call(m, "Newer", {"x"}, {"y"});
+  call(m, "Odd", {"x"}, {"z"});
+  m.node("LeakyRelu", {"x"}, {"q"});
+  reference(*m.proto.mutable_graph()->mutable_node(2), "alpha", "slope", AttributeProto::FLOAT);
+  m.node("Sparkle", {"x"}, {"r"}).output("y").output("z").output("q").output("r");
+  std::string problem = m.problem();
+  expect_has(problem,
+             "(Newer): calls the function Newer, which uses opset 99, and the newest that pock knows is");
+  expect_has(problem, "node 'z/Relu' (Relu): reads 'z/c', which nothing in the file makes");
+  expect_has(
+      problem,
+      "node 'q' (LeakyRelu): attribute 'alpha' is to be 'slope' of a function, but the node is in none");
+  expect_has(problem, "node 'r' (Sparkle)");
+  relu.set_input(0, "a");
+  problem = m.problem({.assume_opset = 13});
+  EXPECT_EQ(problem.find("Newer"), std::string::npos) << problem;
+}
+
+// Weights keep the names that the file has for them, so that what was trained finds its way back.
+TEST(Functions, WeightsAndStatisticsBelongToTheFile) {
+  Model m(15);
+  m.input("x", {2, 2, 3}).floats("s", {2}, {1, 2}).floats("b", {2}, {3, 4});
+  for (const char* name : {"mean1", "mean2"}) m.floats(name, {2}, {0, 0});
+  for (const char* name : {"var1", "var2"}) m.floats(name, {2}, {1, 1});
+  FunctionProto& f = function(m, "Norm", {"a", "s", "b", "mean", "var"}, {"y"}, 15);
+  node(f, "Identity", {"s"}, {"scale"});
+  node(f, "BatchNormalization", {"a", "scale", "b", "mean", "var"}, {"y"});
+  call(m, "Norm", {"x", "s", "b", "mean1", "var1"}, {"h"});
+  call(m, "Norm", {"h", "s", "b", "mean2", "var2"}, {"y"});
+  m.output("y");
+  auto g = m.import();
+  EXPECT_EQ(params_of(*g), (Strings{"s", "b", "mean1", "mean2", "var1", "var2"}));
+  m.proto.mutable_graph()->mutable_node(1)->set_input(3, "mean1");
+  expect_has(
+      m.problem(),
+      "node 'y/BatchNormalization' (BatchNormalization): running statistic 'mean1' has other readers, and a "
+      "node of a function cannot be given one of its own");
+}
+
+// ---- Domains
+
+TEST(Domains, CountOnlyWhereTheyAreUsed) {
+  Model m;
+  m.input("x", {2}).node("Relu", {"x"}, {"y"}).output("y");
+  auto* vendor = m.proto.add_opset_import();
+  vendor->set_domain("com.microsoft");
+  vendor->set_version(1);
+  EXPECT_EQ(run(*m.import(), {1, -1}), (Numbers{1, 0}));
+  m.node("FusedMatMul", {"x", "x"}, {"z"}).output("z");
+  m.proto.mutable_graph()->mutable_node(1)->set_domain("com.microsoft");
+  m.node("Magic", {"x"}, {"q"}).output("q");
+  m.proto.mutable_graph()->mutable_node(2)->set_domain("org.example");
+  std::string problem = m.problem();
+  expect_has(problem, "node 'z' (FusedMatMul): operator FusedMatMul of domain com.microsoft is unknown");
+  expect_has(problem, "node 'q' (Magic): operator Magic of domain org.example is unknown");
+  expect_has(problem, "come from graph optimisation: export the model again without it");
+}
+
+// ---- Weights
+
+TEST(Weights, ShapeDataAndUnreadTensorsAreNone) {
+  Model m;
+  m.input("x", {2, 3}).floats("w", {3, 3}, Floats(9, 1)).ints("shape", {3, 2});
+  m.floats("unread", {4}, {1, 2, 3, 4}).floats("measured", {2, 3}, Floats(6, 1));
+  m.node("MatMul", {"x", "w"}, {"h"}).node("Shape", {"measured"}, {"size"});
+  m.node("Reshape", {"h", "size"}, {"again"}).node("Reshape", {"again", "shape"}, {"y"}).output("y");
+  EXPECT_EQ(params_of(*m.import()), (Strings{"w"}));
+}
+
+TEST(Weights, TiedOnesAreOneParameter) {
+  Model words;  // an embedding whose transpose is the output layer
+  words.floats("table", {3, 2}, {1, 2, 3, 4, 5, 6}).ints("ids", {2, 0, 2});
+  words.node("Gather", {"table", "ids"}, {"rows"}).node("Transpose", {"table"}, {"columns"});
+  words.node("MatMul", {"rows", "columns"}, {"y"}).output("y");
+  expect_gradients(words, 1);
+  Model siamese;
+  Floats w(2 * 2 * 9), x(2 * 25);
+  for (size_t i = 0; i < w.size(); ++i) w[i] = 0.1f * static_cast<float>(i % 7) - 0.3f;
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 0.05f * static_cast<float>(i % 11);
+  siamese.floats("w", {2, 2, 3, 3}, w)
+      .floats("a", {1, 2, 5, 5}, x)
+      .floats("b", {1, 2, 5, 5}, Floats(50, 0.5f));
+  siamese.node("Conv", {"a", "w"}, {"left"}).node("Conv", {"b", "w"}, {"right"});
+  siamese.node("Mul", {"left", "right"}, {"y"}).output("y");
+  expect_gradients(siamese, 3);
+}
+
+TEST(Weights, ExternalFiles) {
+  for (bool apart : {false, true}) {
+    Model m;
+    test::TempDir folder;
+    std::filesystem::create_directory(folder.path / "data");
+    std::string all(4096, '?');
+    for (const char* name : {"a", "b"}) {
+      std::string bytes = test::bytes_of(Floats{1, 2, name[0] == 'a' ? 3.0f : 4.0f});
+      TensorProto& t = m.tensor(name, {3}, TensorProto::FLOAT);
+      t.set_data_location(TensorProto::EXTERNAL);
+      auto put = [&](const char* key, const std::string& value) {
+        auto* entry = t.add_external_data();
+        entry->set_key(key);
+        entry->set_value(value);
+      };
+      put("location", apart ? fmt::format("data/{}.bin", name) : "data/all.bin");
+      if (apart) {
+        folder.write(fmt::format("data/{}.bin", name), bytes);
+        continue;
+      }
+      put("offset", std::to_string(all.size()));
+      put("length", std::to_string(bytes.size()));
+      all += bytes + std::string(4096 - bytes.size(), '?');
+    }
+    if (!apart) folder.write("data/all.bin", all);
+    m.node("Mul", {"a", "b"}, {"y"}).output("y");
+    auto g = import_onnx(folder.write("m.onnx", m.proto.SerializeAsString()), {});
+    EXPECT_EQ(run(*g), (Numbers{1, 4, 12}));
+  }
+}
+
+}  // namespace
+}  // namespace pock
