@@ -155,6 +155,16 @@ Value* Call::in(int i) {
 
 const Dims& Call::shape(int i) { return scope_.shape(entry(i)); }
 
+std::optional<Call> Call::before() const {
+  Scope* before = scope_.before;
+  for (const std::string& name : node_.input())
+    if (const Entry* e = !before || name.empty() ? nullptr : before->find(name);
+        !name.empty() && (!e || e->failed))
+      return {};
+  if (!before) return {};
+  return std::optional<Call>(std::in_place, *before, statement_, since, loc_);
+}
+
 const Tensor* Call::known(int i) { return scope_.contents(entry(i)); }
 
 const Tensor& Call::constant(int i) {

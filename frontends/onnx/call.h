@@ -44,6 +44,7 @@ class Scope {
     int64_t from, to;
   };
   std::optional<Rebatch> rebatch;
+  Scope* before = nullptr;  // of the same model with the file's own batch, where that is replaced
 
   Entry* find(const std::string& name);
   const Dims& shape(Entry&);
@@ -131,6 +132,8 @@ class Call {
     return with_inputs(Error(loc_, format, std::forward<Args>(args)...));
   }
   Scope& scope() { return scope_; }
+  // To ask for the same node's inputs with the file's own batch, where that is replaced.
+  std::optional<Call> before() const;
   const Loc& loc() const { return loc_; }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "importer.h"
@@ -31,6 +32,7 @@ class Importer {
     body_ = inline_functions(file_, options_.assume_opset);
     define_initializers();
     define_inputs();
+    if (scope_.rebatch) read_before();
     index_names();
     for (const Statement& s : body_.statements) import_node(s);
     if (optimised_)
@@ -38,6 +40,7 @@ class Importer {
           file_.name +
           ": operators of com.microsoft come from graph optimisation: export the model again without it");
     define_outputs();
+    if (scope_.rebatch) merge_problems();
   }
 
   Imported result() {
@@ -46,6 +49,7 @@ class Importer {
       order_params();
     }
     std::vector<std::string> notes = scope_.notes();
+    if (scope_.rebatch) notes.push_back(rebatch_text());
     return {std::move(graph_), report_.problems(), std::move(notes)};
   }
 
@@ -219,6 +223,71 @@ class Importer {
     return dims;
   }
 
+  // The model with the batch that it was exported for: what goes wrong then has nothing to do with the batch.
+  void read_before() {
+    ImportOptions own = options_;
+    own.batch.reset();
+    before_ = std::make_unique<Importer>(file_, own);
+    before_->run();
+    scope_.before = &before_->scope_;
+  }
+
+  // Problems of the file itself, and those that the other batch adds.
+  void merge_problems() {
+    Report all = before_->report_;
+    for (const Error& e : report_.problems()) {
+      auto same = [&](const Error& b) {
+        const Loc &x = e.loc(), &y = b.loc();
+        return std::tie(x.what, x.name, x.op) == std::tie(y.what, y.name, y.op) &&
+               (!x.name.empty() || e.reason() == b.reason());
+      };
+      if (std::none_of(before_->report_.problems().begin(), before_->report_.problems().end(), same))
+        all.add(e);
+    }
+    report_ = std::move(all);
+    if (!report_.empty()) report_.add(Error(rebatch_text()));
+  }
+
+  std::string rebatch_text() const {
+    return fmt::format("{}: was exported for a batch of {} and is read with {}", file_.name,
+                       scope_.rebatch->from, scope_.rebatch->to);
+  }
+
+  // Whether the tensor grows with the batch. Throws Error where it does otherwise than by one longer axis.
+  bool grows(const std::string& name, const Loc& loc) {
+    Entry *now = scope_.find(name), *was = before_->scope_.find(name);
+    if (!now || !was || was->failed) return false;
+    const auto& batch = *scope_.rebatch;
+    const Dims &to = scope_.shape(*now), &from = before_->scope_.shape(*was);
+    int changed = 0;
+    bool good = to.size() == from.size();
+    for (size_t i = 0; good && i < to.size(); ++i)
+      if (to[i] != from[i])
+        good = ++changed == 1 && from[i] % batch.from == 0 && to[i] == from[i] / batch.from * batch.to;
+    if (!good)
+      throw Error(
+          loc,
+          "its result has shape {} for the batch of {} that the file was exported with, but {} for {}: "
+          "export the model with a symbolic batch axis",
+          to_string(from), batch.from, to_string(to), batch.to);
+    return changed > 0;
+  }
+
+  // Samples must stay apart: what is made of a batch grows with it, but for a scalar, which may be a loss, and what is
+  // asked of shapes.
+  void check_rebatched(const onnx::NodeProto& node, const Loc& loc) {
+    bool in = false, out = false;
+    for (const std::string& name : node.output()) out |= !name.empty() && grows(name, loc);
+    for (const std::string& name : node.input()) in |= !name.empty() && grows(name, loc);
+    Entry* result = node.output_size() ? scope_.find(node.output(0)) : nullptr;
+    if (!in || out || !result || scope_.shape(*result).empty() || scope_.contents(*result)) return;
+    throw Error(
+        loc,
+        "its result has shape {} whatever the batch, so it is fixed to that of {} that the file was exported "
+        "with, or mixes samples; it is to be {}: export the model with a symbolic batch axis",
+        to_string(scope_.shape(*result)), scope_.rebatch->from, scope_.rebatch->to);
+  }
+
   // ---- Nodes
 
   void index_names() {
@@ -241,6 +310,7 @@ class Importer {
       Call call(scope_, s, since, loc);
       row.convert(call, row.op);
       call.check_complete();
+      if (scope_.rebatch) check_rebatched(node, loc);
     });
     for (const std::string& name : node.output()) {
       if (good && scope_.find(name)) continue;
@@ -347,6 +417,7 @@ class Importer {
   Scope scope_;
   Report report_;
   Body body_;
+  std::unique_ptr<Importer> before_;                      // where the batch is replaced
   std::map<std::string, int64_t> bound_;                  // sizes of symbols
   std::map<std::string, const onnx::NodeProto*> makers_;  // of every name, the first node that makes it
   bool optimised_ = false;                                // there are operators that graph optimisers write

@@ -63,6 +63,10 @@ std::vector<Target> by_scales(Call& c, const std::vector<int64_t>& axes, const s
 
 std::vector<Target> by_sizes(Call& c, const std::vector<int64_t>& axes, std::vector<int64_t> sizes) {
   const Dims& from = c.shape(0);
+  // Sizes that were written for the file's own batch: an axis that keeps its length keeps it with any.
+  if (auto before = c.before(); before && before->integers(3) == sizes)
+    for (size_t i = 0; i < std::min(axes.size(), sizes.size()); ++i)
+      if (sizes[i] == before->shape(0)[axes[i]]) sizes[i] = from[axes[i]];
   if (sizes.size() != axes.size()) throw c.fail("there are {} sizes for {} axes", sizes.size(), axes.size());
   std::vector<double> ratios;
   std::vector<Target> targets;

@@ -54,16 +54,10 @@ void flatten(Call& c, const char*) {
   c.out(0, c.reshape(c.any(0), {product(d.begin(), d.begin() + axis), product(d.begin() + axis, d.end())}));
 }
 
-void reshape(Call& c, const char*) {
-  const Dims from = c.shape(0);
-  const std::vector<int64_t> target = c.integers(1);
-  bool allow_zero = c.since >= 14 && c.flag("allowzero", false);
-  const auto& rebatch = c.scope().rebatch;
-  if (rebatch && !target.empty() && target[0] == rebatch->from && !from.empty() && from[0] == rebatch->to)
-    throw c.fail(
-        "the target shape {} is fixed to the batch of {} that the file was exported with, and the batch is "
-        "to be {}: export the model with a symbolic batch axis",
-        to_string(target), rebatch->from, rebatch->to);
+namespace {
+
+// What a reshape makes of `from`: 0 stands for the input's axis, -1 for whatever is left.
+Dims reshaped(Call& c, const Dims& from, const std::vector<int64_t>& target, bool allow_zero) {
   Dims shape = target;
   int64_t free = -1, rest = 1;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -89,7 +83,51 @@ void reshape(Call& c, const char*) {
   if (rest != elements || (free >= 0 && shape[free] < 0))
     throw c.fail("{} elements of shape {} do not fit the target shape {}", elements, to_string(from),
                  to_string(target));
-  c.out(0, c.reshape(c.any(0), shape));
+  return shape;
+}
+
+// The axis of a result of shape `to` in which the samples are that lie along `axis` of the input: as many elements
+// stand in front of it, and it is the batch, or whatever was left for it. -1: there is none, or a choice.
+int64_t batch_axis(const Dims& from, int64_t axis, const Dims& to, const std::vector<int64_t>& target,
+                   int64_t batch) {
+  int64_t before = product(from.begin(), from.begin() + axis), at = 1, found = -1, count = 0;
+  for (int64_t i = 0; i < std::ssize(to); at *= to[i++]) {
+    if (at != before || (to[i] != batch && (target[i] > 0 || to[i] % batch != 0))) continue;
+    if (i == axis) return i;
+    found = i;
+    ++count;
+  }
+  return count == 1 ? found : -1;
+}
+
+// Where the file's batch is replaced by another, a target shape that was written for the one serves the other, if it
+// keeps the samples in an axis of their own.
+Dims rebatched(Call& c, const Dims& before, const std::vector<int64_t>& target, bool allow_zero) {
+  const Dims& from = c.shape(0);
+  const auto& batch = *c.scope().rebatch;
+  Dims shape = reshaped(c, before, target, allow_zero);
+  int64_t axis = 0;
+  while (from[axis] == before[axis]) ++axis;  // no more than one differs: see check_rebatched
+  int64_t to = batch_axis(before, axis, shape, target, batch.from);
+  if (to < 0)
+    throw c.fail(
+        "the target shape {} is fixed to the batch of {} that the file was exported with, and the batch is "
+        "to "
+        "be {}: export the model with a symbolic batch axis",
+        to_string(target), batch.from, batch.to);
+  shape[to] = shape[to] / batch.from * batch.to;
+  return shape;
+}
+
+}  // namespace
+
+void reshape(Call& c, const char*) {
+  const std::vector<int64_t> target = c.integers(1);
+  bool allow_zero = c.since >= 14 && c.flag("allowzero", false);
+  std::optional<Call> before = c.before();
+  bool fixed = before && before->shape(0) != c.shape(0) && before->integers(1) == target;
+  c.out(0, c.reshape(c.any(0), fixed ? rebatched(c, before->shape(0), target, allow_zero)
+                                     : reshaped(c, c.shape(0), target, allow_zero)));
 }
 
 void squeeze(Call& c, const char*) {

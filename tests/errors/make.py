@@ -199,7 +199,12 @@ def shapes():
         [node("Conv", "x w", "c", "conv"), node("Reshape", "c shape", "f", "view"), node("MatMul", "f v", "logits", "fc")],
         {"w": weights(16, 3, 3, 3), "shape": np.array([1, 256], np.int64), "v": weights(256, 5)},
         [info("x", [1, 3, 6, 6])], [info("logits", [1, 5])]),
-        "exported at batch 1, Reshape to [1,256] included, asked for batch 4: rebatch it, or name the node", ["view", "256", "4"])
+        "exported at batch 1, Reshape to [1,256] included, asked for batch 4: it is read with that", ["batch of 1", "4"], good=True)
+    put("batch_one_lost", model(
+        [node("Conv", "x w", "c", "conv"), node("Reshape", "c shape", "f", "view"), node("MatMul", "f v", "logits", "fc")],
+        {"w": weights(16, 3, 3, 3), "shape": np.array([16, 16], np.int64), "v": weights(16, 5)},
+        [info("x", [1, 3, 6, 6])], [info("logits", [16, 5])]),
+        "exported at batch 1, and a Reshape drops that axis; asked for batch 4", ["view", "[16,16]", "4"])
     put("symbol_contradicts", model([node("MatMul", "x w", "h", "proj"), node("Add", "h y", "logits", "join")], {"w": weights(6, 5)},
                                     [info("x", ["N", 6]), info("y", [3, 5])], [info("logits", ["N", 5])]),
         "two inputs disagree on the batch: 4 asked for, 3 written", ["y", "3", "4"])

@@ -1,4 +1,5 @@
-// Whole models: functions of their own, weights in odd places, tied weights.
+// Whole models: functions of their own, weights in odd places, tied weights, a batch that was fixed when they were
+// exported.
 #include <algorithm>
 #include <filesystem>
 
@@ -18,6 +19,8 @@ using test::Model;
 using test::Numbers;
 using test::run;
 using test::Strings;
+using testing::internal::CaptureStderr;
+using testing::internal::GetCapturedStderr;
 
 std::vector<std::string> params_of(const Graph& g) {
   std::vector<std::string> names;
@@ -344,6 +347,117 @@ TEST(Weights, ExternalFiles) {
     auto g = import_onnx(folder.write("m.onnx", m.proto.SerializeAsString()), {});
     EXPECT_EQ(run(*g), (Numbers{1, 4, 12}));
   }
+}
+
+// ---- A batch that was fixed when the model was exported
+
+Model exported_for_one(const Dims& image, const Ints& target, const Dims& weight) {
+  Model m;
+  int64_t n = 1;
+  for (int64_t d : weight) n *= d;
+  m.input("x", image).ints("shape", target).floats("w", weight, Floats(n, 0.25f));
+  m.node("Relu", {"x"}, {"r"}).node("Reshape", {"r", "shape"}, {"flat"}).node("MatMul", {"flat", "w"}, {"y"});
+  return m.output("y");
+}
+
+TEST(Rebatch, ReshapesKeepTheSamplesApart) {
+  Numbers one = {1, -2, 3, 4, 5, 6, -7, 8}, four;
+  for (int i = 0; i < 4; ++i)
+    for (double v : one) four.push_back(v + i);
+  for (const Ints& target : {Ints{1, 8}, Ints{1, -1}, Ints{-1, 8}, Ints{0, 8}, Ints{0, -1}}) {
+    Model m = exported_for_one({1, 2, 2, 2}, target, {8, 3});
+    CaptureStderr();
+    auto g = m.import({.batch = 4});
+    expect_has(GetCapturedStderr(), "was exported for a batch of 1 and is read with 4");
+    EXPECT_EQ(g->outputs()[0]->type.dims, (Dims{4, 3}));
+    Numbers y = run(*g, four), first = run(*m.import(), one);
+    EXPECT_EQ(Numbers(y.begin(), y.begin() + 3), first);
+  }
+  Model tokens = exported_for_one({1, 2, 2, 2}, {1, 4, 2}, {2, 3});
+  CaptureStderr();
+  EXPECT_EQ(tokens.import({.batch = 4})->outputs()[0]->type.dims, (Dims{4, 4, 3}));
+  EXPECT_EQ(exported_for_one({2, 4}, {2, 2, 2}, {2, 3}).import({.batch = 6})->outputs()[0]->type.dims,
+            (Dims{6, 2, 3}));
+  // The samples need not be the first axis.
+  Model sequence;
+  sequence.input("x", {1, 5, 6}).ints("shape", {5, 1, 2, 3});
+  sequence.node("Transpose", {"x"}, {"t"}, {{"perm", Ints{1, 0, 2}}})
+      .node("Reshape", {"t", "shape"}, {"y"})
+      .output("y");
+  EXPECT_EQ(sequence.import({.batch = 3})->outputs()[0]->type.dims, (Dims{5, 3, 2, 3}));
+  GetCapturedStderr();
+}
+
+// A target that the model computes from a shape has the new batch in it already.
+TEST(Rebatch, ComputedShapesFollow) {
+  Model m;
+  m.input("x", {1, 2, 3}).ints("zero", {0}).ints("rest", {6}).random("w", {6, 2});
+  m.node("Shape", {"x"}, {"size"}).node("Gather", {"size", "zero"}, {"n"});
+  m.node("Concat", {"n", "rest"}, {"target"}, {{"axis", int64_t{0}}})
+      .node("Reshape", {"x", "target"}, {"flat"});
+  m.node("MatMul", {"flat", "w"}, {"y"}).output("y");
+  CaptureStderr();
+  EXPECT_EQ(m.import({.batch = 5})->outputs()[0]->type.dims, (Dims{5, 2}));
+  GetCapturedStderr();
+}
+
+TEST(Rebatch, SizesOfAResizeKeepTheBatch) {
+  Model m;
+  m.input("x", {1, 2, 3, 3}).ints("sizes", {1, 2, 6, 6});
+  m.node("Resize", {"x", "", "", "sizes"}, {"y"}).output("y");
+  CaptureStderr();
+  EXPECT_EQ(m.import({.batch = 4})->outputs()[0]->type.dims, (Dims{4, 2, 6, 6}));
+  GetCapturedStderr();
+}
+
+TEST(Rebatch, ALossIsAScalarOfAnyBatch) {
+  Model m;
+  m.input("x", {2, 3}).node("ReduceMean", {"x"}, {"y"}, {{"keepdims", int64_t{0}}}).output("y");
+  CaptureStderr();
+  EXPECT_EQ(run(*m.import({.batch = 3}), {1, 2, 3, 4, 5, 6, 7, 8, 9}), (Numbers{5}));
+  GetCapturedStderr();
+}
+
+TEST(Rebatch, WhatTheFileHasWrongIsSaidOnce) {
+  Model m = exported_for_one({1, 2, 2, 2}, {4, 2}, {2, 3});
+  m.node("Sparkle", {"x"}, {"z"}).output("z");
+  EXPECT_EQ(
+      m.problem({.batch = 4}),
+      "m.onnx: node 'z' (Sparkle): operator Sparkle is not supported (opset 13)\n"
+      "m.onnx: node 'flat' (Reshape): the target shape [4,2] is fixed to the batch of 1 that the file was "
+      "exported with, and the batch is to be 4: export the model with a symbolic batch axis\n"
+      "  node 'r' (Relu): is f32[4,2,2,2]\n  initializer 'shape': is int64[2]\n"
+      "m.onnx: was exported for a batch of 1 and is read with 4");
+}
+
+TEST(Rebatch, BlockingNodesAreNamed) {
+  // Two axes into one, one of them the samples'; the samples' axis dropped; samples beside other things.
+  for (const Ints& target : {Ints{4, 2}, Ints{8}, Ints{2, 1, 4}, Ints{4, -1}}) {
+    std::string problem = exported_for_one({1, 2, 2, 2}, target, {target.back() < 0 ? 2 : target.back(), 3})
+                              .problem({.batch = 4});
+    expect_has(problem, "node 'flat' (Reshape): the target shape " + to_string(target) +
+                            " is fixed to the batch of 1 that the file was exported with");
+    expect_has(problem, "was exported for a batch of 1 and is read with 4");
+  }
+  Model expand;
+  expand.input("x", {1, 2, 3}).floats("token", {1, 1, 3}, {1, 2, 3}).ints("shape", {1, 1, 3});
+  expand.node("Expand", {"token", "shape"}, {"t"})
+      .node("Concat", {"t", "x"}, {"y"}, {{"axis", int64_t{1}}})
+      .output("y");
+  expect_has(expand.problem({.batch = 4}), "node 'y' (Concat)");
+  // One sample of shape [1] has no axis more than another; four have.
+  Model squeeze;
+  squeeze.input("x", {1, 3, 1}).node("Squeeze", {"x"}, {"y"}).output("y");
+  expect_has(
+      squeeze.problem({.batch = 4}),
+      "node 'y' (Squeeze): its result has shape [3] for the batch of 1 that the file was exported with, but "
+      "[4,3] for 4");
+  // Where the samples are is a guess here.
+  expect_has(exported_for_one({1, 8}, {2, 1, 1, 4}, {4, 3}).problem({.batch = 4}), "node 'flat' (Reshape)");
+  // One sample of a batch.
+  Model first;
+  first.input("x", {1, 2}).ints("zero", {0}, true).node("Gather", {"x", "zero"}, {"y"}).output("y");
+  expect_has(first.problem({.batch = 4}), "node 'y' (Gather): its result has shape [2] whatever the batch");
 }
 
 }  // namespace
