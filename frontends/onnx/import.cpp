@@ -5,6 +5,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "folded_norms.h"
 #include "importer.h"
 #include "leaves.h"
 #include "ops.h"
@@ -50,6 +51,7 @@ class Importer {
     }
     std::vector<std::string> notes = scope_.notes();
     if (scope_.rebatch) notes.push_back(rebatch_text());
+    if (std::string hint = folded_norms(file_, body_); !hint.empty()) notes.push_back(hint);
     return {std::move(graph_), report_.problems(), std::move(notes)};
   }
 

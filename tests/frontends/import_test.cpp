@@ -1,5 +1,5 @@
 // Whole models: functions of their own, weights in odd places, tied weights, a batch that was fixed when they were
-// exported.
+// exported, batch norm that is gone.
 #include <algorithm>
 #include <filesystem>
 
@@ -458,6 +458,62 @@ TEST(Rebatch, BlockingNodesAreNamed) {
   Model first;
   first.input("x", {1, 2}).ints("zero", {0}, true).node("Gather", {"x", "zero"}, {"y"}).output("y");
   expect_has(first.problem({.batch = 4}), "node 'y' (Gather): its result has shape [2] whatever the batch");
+}
+
+// ---- Batch norm that is gone
+
+// A convolution with batch norm, or with that folded in as PyTorch does it.
+Model net(bool folded, const Floats& x = {}) {
+  Model m(15);
+  Floats w(2 * 1 * 9), scale = {2, 0.5f}, shift = {0.5f, -1}, mean = {0.25f, -0.5f}, variance = {4, 0.25f};
+  for (size_t i = 0; i < w.size(); ++i) w[i] = 0.125f * static_cast<float>(i % 5) - 0.25f;
+  if (x.empty())
+    m.input("x", {2, 1, 4, 4});
+  else
+    m.floats("x", {2, 1, 4, 4}, x);
+  if (folded) {
+    Floats b(2);
+    for (int c = 0; c < 2; ++c) {
+      float factor = scale[c] / std::sqrt(variance[c]);
+      for (int i = 0; i < 9; ++i) w[9 * c + i] *= factor;
+      b[c] = shift[c] - mean[c] * factor;
+    }
+    m.floats("onnx::Conv_21", {2, 1, 3, 3}, w).floats("onnx::Conv_22", {2}, b);
+    m.node("Conv", {"x", "onnx::Conv_21", "onnx::Conv_22"}, {"y"});
+  } else {
+    m.floats("conv.weight", {2, 1, 3, 3}, w).floats("bn.weight", {2}, scale).floats("bn.bias", {2}, shift);
+    m.floats("bn.running_mean", {2}, mean).floats("bn.running_var", {2}, variance);
+    m.node("Conv", {"x", "conv.weight"}, {"c"});
+    m.node("BatchNormalization", {"c", "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"}, {"y"},
+           {{"epsilon", 0.0f}});
+  }
+  return m.output("y");
+}
+
+TEST(FoldedNorms, AreTold) {
+  Numbers x(32);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 0.25 * static_cast<double>(i % 9);
+  CaptureStderr();
+  auto plain = net(false).import(), folded = net(true).import();
+  std::string said = GetCapturedStderr();
+  test::expect_near(run(*plain, x), run(*folded, x));
+  expect_has(
+      said,
+      "there is no batch norm, but it seems to have been folded into 1 node (the weight of 'y' is called "
+      "'onnx::Conv_21')");
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  EXPECT_EQ(params_of(*folded), (Strings{"onnx::Conv_21", "onnx::Conv_22"}));
+  CaptureStderr();
+  expect_gradients(net(true, {x.begin(), x.end()}), 3);
+  expect_gradients(net(false, {x.begin(), x.end()}), 4);
+  GetCapturedStderr();
+
+  Model keras;  // names that a converter leaves behind
+  keras.input("x", {1, 2}).floats("w", {2}, {1, 2}).node("Add", {"x", "w"}, {"model/bn1/FusedBatchNormV3:0"});
+  keras.output("model/bn1/FusedBatchNormV3:0");
+  CaptureStderr();
+  keras.import();
+  expect_has(GetCapturedStderr(), "'model/bn1/FusedBatchNormV3:0' is Add");
 }
 
 }  // namespace
