@@ -1,6 +1,7 @@
 // Decides for each dropout whether it drops in training, and says what was chosen. In inference none does.
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "pock/ops/op.h"
 #include "pock/passes/passes.h"
@@ -88,10 +89,11 @@ int dropout(Graph& g, const PassOptions& options) {
   report.throw_if_any();
   std::vector<Value*> words;
   Counts counts;
+  std::set<int64_t> counted;  // a dropout and its mask share an id
   for (Node* n : g.nodes()) {
     if (!is_dropout(n)) continue;
     Choice choice = choose(*n, options);
-    counts.add(*n, choice);
+    if (counted.insert(n->integer("id")).second) counts.add(*n, choice);
     bool drops = choice.drops() && !options.inference;
     g.replace_uses(n->out(), drops ? dropped(g, n, choice.ratio, words) : n->in(0));
     g.erase(n);

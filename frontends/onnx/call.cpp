@@ -34,20 +34,54 @@ int onnx_type(DType t) {
   }
 }
 
-// The contents of a constant of the graph.
-Tensor tensor_of(const Value& v) {
+Tensor tensor_of(const Type& type, const Data& data) {
   Tensor t;
-  t.dims = v.type.dims;
-  if (is_float(v.type.dtype)) {
-    t.floats = v.data;
+  t.dims = type.dims;
+  if (is_float(type.dtype)) {
+    t.floats = data;
     return t;
   }
   t.type = onnx::TensorProto::INT64;
   t.is_float = false;
-  POCK_CHECK(v.type.dtype == DType::i64, "a constant of {}", to_string(v.type));
-  t.ints.resize(v.type.elements());
-  if (!t.ints.empty()) std::memcpy(t.ints.data(), v.data->data(), v.data->size());
+  POCK_CHECK(type.dtype == DType::i64, "a constant of {}", to_string(type));
+  t.ints.resize(type.elements());
+  if (!t.ints.empty()) std::memcpy(t.ints.data(), data->data(), data->size());
   return t;
+}
+
+Data run_node(const Node& n, const std::vector<Data>& inputs, int result) {
+  return n.op->is_view() ? inputs[0] : evaluate_node(n, inputs)[result];
+}
+
+// The nodes that `v` is computed by, where parameters and constants are all that they read and all is small.
+std::optional<std::set<const Node*>> nodes_of_constants(const Value& v) {
+  std::set<const Node*> nodes;
+  std::vector<const Value*> open = {&v};
+  while (!open.empty()) {
+    const Value* next = open.back();
+    open.pop_back();
+    if (next->type.elements() > kMostFolded) return {};
+    if (next->kind == ValueKind::param || next->kind == ValueKind::constant) continue;
+    if (next->kind != ValueKind::result) return {};
+    if (nodes.insert(next->node).second)
+      open.insert(open.end(), next->node->inputs().begin(), next->node->inputs().end());
+  }
+  return nodes;
+}
+
+// nullptr where `v` depends on more than that.
+Data compute_elements(const Graph& g, const Value& v) {
+  if (v.kind != ValueKind::result || (!is_float(v.type.dtype) && v.type.dtype != DType::i64)) return nullptr;
+  auto nodes = nodes_of_constants(v);
+  if (!nodes) return nullptr;
+  std::map<const Value*, Data> done;
+  for (const Node* n : g.nodes()) {
+    if (!nodes->count(n)) continue;
+    std::vector<Data> inputs;
+    for (const Value* in : n->inputs()) inputs.push_back(in->node ? done.at(in) : in->data);
+    for (const Value* out : n->results()) done[out] = run_node(*n, inputs, out->index);
+  }
+  return done.at(&v);
 }
 }  // namespace
 
@@ -75,6 +109,14 @@ const Tensor* Scope::contents(Entry& e) {
     }
   }
   return e.known.get();
+}
+
+const Tensor* Scope::compute(Entry& e) {
+  if (const Tensor* t = contents(e)) return t;
+  if (e.computable || !e.value) return e.computable.get();
+  Data data = compute_elements(graph, *e.value);
+  if (data) e.computable = std::make_shared<Tensor>(tensor_of(e.value->type, data));
+  return e.computable.get();
 }
 
 Value* Scope::value(Entry& e) {
@@ -168,7 +210,7 @@ std::optional<Call> Call::before() const {
 const Tensor* Call::known(int i) { return scope_.contents(entry(i)); }
 
 const Tensor& Call::constant(int i) {
-  const Tensor* t = known(i);
+  const Tensor* t = scope_.compute(entry(i));
   if (!t) throw fail("input '{}' must be a constant: pock has to know it when it compiles", node_.input(i));
   return *t;
 }
@@ -284,8 +326,7 @@ Value* Call::value(std::string_view op, std::vector<Value*> in, Attrs attrs) {
   if (!known || n->out()->type.elements() > kMostFolded) return n->out();
   std::vector<Data> data;
   for (const Value* v : n->inputs()) data.push_back(v->data);
-  Value* result =
-      scope_.graph.add_constant(n->out()->type, n->op->is_view() ? data[0] : evaluate_node(*n, data)[0]);
+  Value* result = scope_.graph.add_constant(n->out()->type, run_node(*n, data, 0));
   scope_.graph.erase(n);
   return result;
 }
@@ -321,7 +362,7 @@ void Call::out(int i, Value* v, int like) {
     result(i).value = v;
     return;
   }
-  Tensor t = tensor_of(*v);
+  Tensor t = tensor_of(v->type, v->data);
   const Tensor* model = !t.is_float && like < inputs() && has(like) ? known(like) : nullptr;
   if (model && !model->is_float) t.type = model->type;
   out(i, std::move(t));

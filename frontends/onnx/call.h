@@ -29,6 +29,7 @@ struct Entry {
   const onnx::TensorProto* stored = nullptr;  // an initializer or a Constant, read at its first use
   std::shared_ptr<const Tensor> known;        // contents known at import
   bool computed = false;                      // `known` was computed from other constants: never a parameter
+  std::shared_ptr<const Tensor> computable;   // contents of a value, once Scope::compute was asked for them
   bool failed = false;                        // its problem has been reported
 };
 
@@ -51,6 +52,8 @@ class Scope {
   Entry& define(const std::string& name, Loc);
   // Contents of a constant; nullptr for what only a running step knows.
   const Tensor* contents(Entry&);
+  // Also of what is computed of the file's floats alone, which until then are parameters; nullptr for what is not.
+  const Tensor* compute(Entry&);
   // A weight becomes a parameter, another constant a const: integers of every width one of i64.
   Value* value(Entry&);
   // A batch norm's own running statistic, starting from the contents.

@@ -90,8 +90,12 @@ void dropout(Call& c, const char*) {
   int64_t active = old || (c.has(2) && c.scalar(2) != 0);
   if (!old) c.attribute("seed");  // all seeds come from the trainer's own
   if (!(ratio >= 0 && ratio <= 1)) throw c.fail("the ratio is {}, want 0 to 1", ratio);
-  c.out(0, c.value("dropout", {x},
-                   {{"ratio", decimal(ratio)}, {"id", c.scope().random_nodes++}, {"active", active}}));
+  Attrs attrs = {{"ratio", decimal(ratio)}, {"id", c.scope().random_nodes++}, {"active", active}};
+  c.out(0, c.value("dropout", {x}, attrs));
+  if (!c.reads(1)) return;
+  // The mask is what is left of ones: where the id is the same, the same elements are dropped.
+  Value* ones = c.value("broadcast_to", {c.number_value(1)}, {{"shape", x->type.dims}});
+  c.out(1, c.value("sign", {c.make("dropout", {ones}, attrs)->out()}));
 }
 
 // ---- The table

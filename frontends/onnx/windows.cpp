@@ -190,8 +190,13 @@ Value* with_spatial_axes(Call& c) {
 void max_pool(Call& c, const char*) {
   Value* x = c.in(0);
   Attrs attrs = read_pool(c, x->type.dims);
-  c.integer("storage_order", 0);  // orders the second output, which is refused
-  c.out(0, c.value("max_pool", {x}, attrs));
+  int64_t column_major = c.flag("storage_order", false);
+  if (!c.reads(1)) return c.out(0, c.value("max_pool", {x}, attrs));
+  Node* y = c.make("max_pool", {x}, attrs);
+  attrs["size"] = Dims(x->type.dims.begin() + 2, x->type.dims.end());
+  attrs["column_major"] = column_major;
+  c.out(0, y->out(0));
+  c.out(1, c.value("max_pool_index", {y->out(1)}, attrs));
 }
 
 void average_pool(Call& c, const char*) {

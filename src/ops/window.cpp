@@ -57,19 +57,20 @@ Windows checked_pool(const InferArgs& a) {
   return windows;
 }
 
-// The type of x for a pooling gradient whose dy is input 0, which is checked against it. The attribute `size`
-// gives the spatial axes; whether the forward rounded up shows in dy's own shape.
-Type checked_pool_input(const InferArgs& a) {
-  need_dtype(a, 0, DType::f32);
+// The shape of a pooling's x from input 0, which has that of its y and is checked against it. The attribute `size`
+// gives the spatial axes.
+Dims checked_pool_input(const InferArgs& a) {
   size_t axes = need_spatial(a, 0);
   need_pool_attrs(a, axes);
   const Dims& size = need_ints(a, "size", axes, 1);
-  const Type& dy = a.in(0);
-  need_type(a, 0, with_spatial(dy, dy.dim(1), checked_windows(a, size).outputs()), "the pooling's gradient");
-  return with_spatial(dy, dy.dim(1), size);
+  const Type& y = a.in(0);
+  need_type(a, 0, with_spatial(y, y.dim(1), checked_windows(a, size).outputs()), "what the pooling makes");
+  return with_spatial(y, y.dim(1), size).dims;
 }
 
 DType index_dtype(const Dims& kernel) { return product(kernel) <= 255 ? DType::u8 : DType::i32; }
+
+constexpr const char* kTaps = "max_pool's tap numbers";
 
 Attrs with_size(const GradArgs& g) {
   Attrs attrs = g.node.attrs;
@@ -133,15 +134,52 @@ const OpDef kMaxPoolGrad{
     .inputs = 2,
     .attrs = window_attrs({ints_attr("kernel"), int_attr("ceil", 0), ints_attr("size")}),
     .infer = [](const InferArgs& a) -> Types {
-      Type x = checked_pool_input(a);
-      need_type(a, 1, {index_dtype(a.integers("kernel")), a.in(0).dims}, "max_pool's tap numbers");
-      return {x};
+      need_dtype(a, 0, DType::f32);
+      Dims x = checked_pool_input(a);
+      need_type(a, 1, {index_dtype(a.integers("kernel")), a.in(0).dims}, kTaps);
+      return {Type{DType::f32, x}};
     },
     .gradient = Gradient::none(kFirstOrderOnly),
     .lower = Nest([](NestArgs& n) {
       Windows windows = pool_windows(n.node, spatial(n.out_type()));
       gather_windows(n, windows, [&](const Index& y, Expr tap, Expr acc) {
         return select(cast(n.in(1, y), DType::i32) == cast(tap, DType::i32), acc + n.in(0, y), acc);
+      });
+    }),
+};
+
+const OpDef kMaxPoolIndex{
+    .name = "max_pool_index",
+    .doc =
+        "where in x, whose spatial axes are `size`, max_pool found each maximum, from the tap numbers: the "
+        "number of "
+        "the element in row-major order, or with `column_major` the first spatial axis fastest",
+    .inputs = 1,
+    .attrs = window_attrs(
+        {ints_attr("kernel"), int_attr("ceil", 0), ints_attr("size"), int_attr("column_major", 0)}),
+    .infer = [](const InferArgs& a) -> Types {
+      Dims x = checked_pool_input(a);
+      need_type(a, 0, {index_dtype(a.integers("kernel")), a.in(0).dims}, kTaps);
+      if (product(x) > std::numeric_limits<int32_t>::max())
+        throw a.fail("x of {} elements is too large: their numbers are i32", product(x));
+      return {Type{DType::i32, a.in(0).dims}};
+    },
+    .gradient = Gradient::none("its result is an integer"),
+    .lower = Nest([](NestArgs& n) {
+      const Windows windows = pool_windows(n.node, n.node.integers("size"));
+      const size_t axes = windows.size();
+      n.each(n.out_type().dims, [&](const Index& y) {
+        Expr tap = cast(n.in(0, y), DType::i64), number = y[0] * n.out_type().dim(1) + y[1];
+        Index x(axes);
+        for (size_t i = axes; i-- > 0;) {
+          x[i] = windows[i].input_of(y[2 + i], mod(tap, windows[i].taps));
+          tap = floordiv(tap, windows[i].taps);
+        }
+        for (size_t k = 0; k < axes; ++k) {
+          size_t i = n.node.integer("column_major") ? axes - 1 - k : k;
+          number = number * windows[i].inputs + x[i];
+        }
+        n.out(0, y, cast(number, DType::i32));
       });
     }),
 };
@@ -190,7 +228,10 @@ const OpDef kAvgPoolGrad{
     .inputs = 1,
     .attrs = window_attrs(
         {ints_attr("kernel"), int_attr("ceil", 0), int_attr("count_include_pad", 0), ints_attr("size")}),
-    .infer = [](const InferArgs& a) -> Types { return {checked_pool_input(a)}; },
+    .infer = [](const InferArgs& a) -> Types {
+      need_dtype(a, 0, DType::f32);
+      return {Type{DType::f32, checked_pool_input(a)}};
+    },
     .gradient = Gradient::none(kFirstOrderOnly),
     .lower = Nest([](NestArgs& n) {
       Windows windows = pool_windows(n.node, spatial(n.out_type()));
@@ -202,6 +243,6 @@ const OpDef kAvgPoolGrad{
 
 }  // namespace
 
-OpList window_ops() { return {&kMaxPool, &kMaxPoolGrad, &kAvgPool, &kAvgPoolGrad}; }
+OpList window_ops() { return {&kMaxPool, &kMaxPoolGrad, &kMaxPoolIndex, &kAvgPool, &kAvgPoolGrad}; }
 
 }  // namespace pock

@@ -9,9 +9,9 @@ using loop::Expr;
 Window make_window(int64_t taps, int64_t stride, int64_t pad, int64_t pad_end, int64_t dilation,
                    int64_t inputs, bool ceil) {
   Window w{taps, stride, pad, pad_end, dilation, inputs, 0};
-  int64_t room = inputs + pad + pad_end - w.extent();
+  int64_t room = inputs + pad + pad_end - w.extent() + (ceil ? stride - 1 : 0);
   if (room < 0) return w;
-  w.outputs = (room + (ceil ? stride - 1 : 0)) / stride + 1;
+  w.outputs = room / stride + 1;
   if (ceil && (w.outputs - 1) * stride >= inputs + pad) --w.outputs;
   return w;
 }

@@ -5,6 +5,7 @@
 
 #include "forms.h"
 #include "pock/ops/op.h"
+#include "pock/passes/passes.h"
 
 namespace pock::test {
 namespace {
@@ -327,6 +328,31 @@ TEST(Softmax, DefaultAxis) {
   for (Model* m : {&old, &now}) m->input("x", {1, 2, 2}).node("Softmax", {"x"}, {"y"}).output("y");
   expect_near(run(*old.import(), {0, 0, 0, 0}), {0.25, 0.25, 0.25, 0.25});
   expect_near(run(*now.import(), {0, 0, 0, 0}), {0.5, 0.5, 0.5, 0.5});
+}
+
+// The mask is that of this very dropout, in training and without.
+TEST(Dropout, MaskIsWhatIsKept) {
+  for (bool training : {true, false}) {
+    Model m;
+    m.input("x", {101}).floats("ratio", {}, {0.3f});
+    m.tensor("training", {}, onnx::TensorProto::BOOL).add_int32_data(training);
+    m.node("Relu", {"x"}, {"r"}).node("Dropout", {"r", "ratio", "training"}, {"y", "mask"});
+    m.node("Cast", {"mask"}, {"kept"}, {{"to", int64_t{1}}}).output("y").output("kept");
+    auto g = m.import();
+    testing::internal::CaptureStderr();
+    dropout(*g, {});
+    EXPECT_EQ(testing::internal::GetCapturedStderr(),
+              training
+                  ? "dropout: 1 on (ratio 0.3)\n"
+                  : "dropout: 1 off; the file is for inference, --dropout on turns it on all the same\n");
+    Memory memory = initial_memory(*g);
+    memory.set(g->inputs()[0], Numbers(101, 1));
+    for (const Value* word : g->scalars()) memory.set(word, {7});
+    evaluate(*g, memory);
+    const Numbers y = memory.read(g->outputs()[0]), kept = memory.read(g->outputs()[1]);
+    for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(kept[i], y[i] > 0) << i;
+    EXPECT_EQ(std::count(kept.begin(), kept.end(), 0) > 0, training);
+  }
 }
 
 }  // namespace

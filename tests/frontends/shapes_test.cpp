@@ -232,6 +232,24 @@ TEST(Constants, ChainThroughFloats) {
   EXPECT_EQ(integers_of(m, "i", 1), (Ints{7, 10}));
 }
 
+// Scales that are put together, or computed, of Constants that could be weights as well. None of them is trained.
+TEST(Constants, OfFloatsThatCouldBeWeights) {
+  Model m;
+  m.random("x", {1, 2, 3, 5})
+      .random("w", {2, 2, 1, 1})
+      .floats("ones", {2}, {1, 1})
+      .floats("image", {2}, {1, 1.5f});
+  m.floats("twice", {2}, {2, 2}).node("Conv", {"x", "w"}, {"c"}).node("Mul", {"image", "twice"}, {"larger"});
+  m.node("Concat", {"ones", "larger"}, {"scales"}, {{"axis", int64_t{0}}});
+  m.node("Resize", {"c", "", "scales"}, {"y"}).output("y");
+  EXPECT_EQ(m.import()->outputs()[0]->type.dims, (Dims{1, 2, 6, 15}));
+  expect_gradients(m, 2);
+  Model fed;
+  fed.input("x", {1, 2, 3, 5}).input("s", {4}).node("Neg", {"s"}, {"scales"});
+  fed.node("Resize", {"x", "", "scales"}, {"y"}).output("y");
+  expect_has(fed.problem(), "input 'scales' must be a constant");
+}
+
 TEST(Constants, Counting) {
   Model m(18);
   m.input("x", {2, 3, 4}).ints("zero", {0}, true).ints("one", {1}, true).ints("minus", {-2}, true);

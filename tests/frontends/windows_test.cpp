@@ -55,8 +55,21 @@ TEST(Pool, OneSpatialAxis) {
   m.node("MaxPool", {"x"}, {"y", "unread"},
          {{"kernel_shape", Ints{2}}, {"dilations", Ints{2}}, {"strides", Ints{3}}});
   EXPECT_EQ(run(*m.import(), ramp(6)), (Numbers{2, 5}));
-  m.output("unread");
-  expect_has(m.problem(), "output 1 ('unread') is not supported");
+}
+// Where each maximum is, in either order of the axes.
+TEST(Pool, Indices) {
+  for (int64_t column_major : {0, 1}) {
+    Model m;
+    m.input("x", {1, 2, 3, 4})
+        .node("MaxPool", {"x"}, {"y", "at"},
+              {{"kernel_shape", Ints{2, 2}},
+               {"pads", Ints{1, 0, 0, 0}},
+               {"strides", Ints{2, 2}},
+               {"storage_order", column_major}});
+    m.node("Cast", {"at"}, {"indices"}, {{"to", int64_t{1}}}).output("indices").output("y");
+    EXPECT_EQ(run(*m.import(), ramp(24)),
+              column_major ? (Numbers{3, 9, 5, 11, 15, 21, 17, 23}) : (Numbers{1, 3, 9, 11, 13, 15, 21, 23}));
+  }
 }
 
 // At ties a pooling gives its gradient to the first maximum, a reduction shares it out.

@@ -9,8 +9,9 @@ namespace pock::test {
 
 const std::vector<std::string> kNets = {"mlp", "lenet", "bn_cnn", "mobile", "dropped", "twice"};
 const std::vector<std::string> kZoo = {
-    "size_32x32", "size_33x17",   "resnet18",           "vgg11_bn",      "squeezenet",     "ds_cnn",
-    "tcn",        "mobilenet_v2", "mobilenet_v3_small", "shufflenet_v2", "efficientnet_b0"};
+    "size_5x7",           "size_32x32",    "size_33x17",     "unet", "resnet18",
+    "vgg11_bn",           "squeezenet",    "ds_cnn",         "tcn",  "mobilenet_v2",
+    "mobilenet_v3_small", "shufflenet_v2", "efficientnet_b0"};
 
 Net::Net(const std::string& name) : name(name), folder(std::string(kSourceDir) + "/tests/train/" + name) {
   auto curve = nlohmann::json::parse(read_file(folder + "/curve.json"));

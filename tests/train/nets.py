@@ -206,8 +206,8 @@ class Case:
                 "--input-std", ",".join(map(str, self.std))]
 
 
-def picture_case(net, optimizer, seed):
-    return Case(net, optimizer, (3, 48, 48), 10, 8, np.uint8, seed, batches=3, steps=30, tolerance=1e-3, data="pictures",
+def picture_case(net, optimizer, seed, shape=(3, 48, 48), classes=10, batch=8, data="pictures"):
+    return Case(net, optimizer, shape, classes, batch, np.uint8, seed, batches=3, steps=30, tolerance=1e-3, data=data,
                 mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 
 
@@ -233,6 +233,7 @@ CASES = {
     "mobilenet_v3_small": picture_case(zoo.MobileNetV3Small, "sgd:lr=0.006,momentum=0.9", 21),
     "shufflenet_v2": picture_case(zoo.ShuffleNetV2, "sgd:lr=0.005,momentum=0.9,nesterov=1", 21),
     "efficientnet_b0": picture_case(zoo.EfficientNetB0, "sgd:lr=0.0005,momentum=0.9", 20),
+    "unet": picture_case(zoo.UNet, "sgd:lr=0.01,momentum=0.9", 31, (3, 18, 14), 3, 4, "scenes"),
     "ds_cnn": Case(zoo.DsCnn, "sgd:lr=0.05", (1, 49, 10), 12, 8, np.int32, 20, batches=3, steps=30, tolerance=1e-3,
                    data="keywords"),
     "tcn": Case(zoo.Tcn, "adamw:lr=0.002,weight_decay=0.01", (3, 53), 6, 8, np.int64, 20, batches=5, steps=30,

@@ -44,6 +44,27 @@ std::vector<Numbers> max_pool(const Node& n, const std::vector<Numbers>& in) {
   return {best, taps};
 }
 
+std::vector<Numbers> max_pool_index(const Node& n, const std::vector<Numbers>& in) {
+  const Type& y = n.out(0)->type;
+  const Dims &kernel = n.integers("kernel"), &size = n.integers("size");
+  const WindowAttrs windows(n, size.size());
+  Numbers at;
+  each_index(y.dims, [&](const Dims& out) {
+    int64_t tap = static_cast<int64_t>(in[0][at.size()]), image = 1, number = 0, weight = 1;
+    Dims taps(kernel.size());
+    for (size_t i = kernel.size(); i-- > 0; tap /= kernel[i]) taps[i] = tap % kernel[i];
+    const Dims x = windows.input({out.begin() + 2, out.end()}, taps);
+    for (size_t k = 0; k < x.size(); ++k) {
+      size_t i = n.integer("column_major") ? k : x.size() - 1 - k;
+      number += weight * x[i];
+      weight *= size[i];
+    }
+    for (int64_t s : size) image *= s;
+    at.push_back(static_cast<double>((out[0] * y.dim(1) + out[1]) * image + number));
+  });
+  return {at};
+}
+
 Numbers divisors(const Node& n, const Type& x, const Type& y) {
   Numbers counts(y.elements(), 0);
   bool include = n.integer("count_include_pad");
@@ -77,9 +98,27 @@ OP_CASE(max_pool, in({2, 2, 7, 9}).spaced(), pool({3, 3}, {2, 2}, {1, 1, 1, 1}),
 OP_CASE(max_pool, in({1, 2, 6, 6}).spaced(), pool({3, 2}, {1, 1}, {0, 1, 2, 0}), like(max_pool));
 OP_CASE(max_pool, in({1, 2, 6, 6}).spaced(), pool({3, 3}, {2, 2}, {0, 0, 0, 0}, 1), like(max_pool));
 OP_CASE(max_pool, in({1, 2, 5, 5}).spaced(), pool({2, 2}, {2, 2}, {1, 1, 1, 1}, 1), like(max_pool));
+// A last window may also be the first, and longer than the input.
+OP_CASE(max_pool, in({1, 1, 1, 3}).is({4, 7, 2}), pool({2, 2}, {2, 2}, {0, 0, 0, 0}, 1), gives({7, 2}),
+        gives(1, {1, 0}));
+OP_CASE(max_pool, in({2, 3, 2, 1}).spaced(), pool({4, 3}, {3, 3}, {0, 0, 0, 0}, 1), like(max_pool));
 OP_CASE(max_pool, in({1, 2, 9, 8}).spaced(), with("dilation", Dims{2, 3}, pool({3, 2}, {2, 1}, {1, 1, 1, 1})),
         like(max_pool));
 OP_CASE(max_pool, in({1, 1, 17, 17}).spaced(), pool({16, 16}, {1, 1}), like(max_pool));  // more than 255 taps
+OP_CASE(max_pool_index, in(DType::u8, {1, 1, 2, 2}).is({3, 0, 1, 1}),
+        with("size", Dims{4, 3}, pool({2, 2}, {2, 1})), gives({4, 1, 7, 8}));
+OP_CASE(max_pool_index, in(DType::u8, {1, 1, 2, 2}).is({3, 0, 1, 1}),
+        with("column_major", int64_t{1}, with("size", Dims{4, 3}, pool({2, 2}, {2, 1}))),
+        gives({5, 4, 6, 10}));
+OP_CASE(max_pool_index, in(DType::u8, {2, 3, 3, 2}).between(0, 5),
+        with("size", {7, 5}, with("dilation", {2, 1}, pool({2, 3}, {2, 2}, {1, 0, 0, 0}))),
+        like(max_pool_index));
+OP_CASE(max_pool_index, in(DType::u8, {2, 3, 3, 2}).between(0, 5),
+        with("column_major", int64_t{1},
+             with("size", {7, 5}, with("dilation", {2, 1}, pool({2, 3}, {2, 2}, {1, 0, 0, 0})))),
+        like(max_pool_index));
+OP_CASE(max_pool_index, in(DType::u8, {2, 2, 2, 3, 2}).between(0, 11),
+        with("size", {3, 4, 5}, pool({2, 2, 3}, {1, 1, 2})), like(max_pool_index));
 OP_CASE(max_pool_grad, in({1, 1, 1, 2}).is({5, 7}), in(DType::u8, {1, 1, 1, 2}).is({2, 0}),
         with("size", Dims{1, 4}, pool({1, 3}, {1, 1})), gives({0, 7, 5, 0}));
 OP_CASE(max_pool_grad, in({1, 1, 1, 2}).is({5, 7}), in(DType::u8, {1, 1, 1, 2}).is({1, 0}),
