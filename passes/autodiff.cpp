@@ -16,7 +16,6 @@ std::unordered_set<const Value*> depends_on_trained(const Graph& g) {
   for (const Value* p : g.params())
     if (p->trained) active.insert(p);
   for (const Node* n : g.nodes()) {
-    if (!n->op->gradient.rule && !std::holds_alternative<Expand>(n->op->lower)) continue;
     for (const Value* v : differentiable_inputs(*n))
       if (active.count(v)) {
         for (const Value* r : n->results())

@@ -11,18 +11,7 @@ namespace {
 // Values from which the loss, the graph's last outputs, can be reached through operators that have a gradient.
 std::unordered_set<const Value*> reaches_loss(const Graph& g, const PassOptions& options) {
   size_t losses = options.inference ? loss_outputs(options.losses) : 1;
-  std::unordered_set<const Value*> reach(g.outputs().end() - static_cast<ptrdiff_t>(losses),
-                                         g.outputs().end());
-  for (const Node* n : g.nodes_backward()) {
-    if (!n->op->gradient.rule && !std::holds_alternative<Expand>(n->op->lower)) continue;
-    for (const Value* r : n->results())
-      if (reach.count(r)) {
-        for (const Value* v : differentiable_inputs(*n))
-          if (is_float(v->type.dtype)) reach.insert(v);
-        break;
-      }
-  }
-  return reach;
+  return differentiable_ancestors(g, std::span(g.outputs()).last(losses));
 }
 
 }  // namespace

@@ -7,16 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "model_args.h"
 #include "pock/passes/pass.h"
 
 namespace pock {
 
-struct CompileArgs {
-  std::string model, out;
+struct CompileArgs : ModelArgs {
+  std::string out;
   std::string target = "host", cpu;
   std::optional<int> threads;
-  std::optional<int64_t> batch, assume_opset;
-  std::vector<std::string> dims;      // NAME=N
   std::vector<std::string> losses;    // [OUTPUT=]NAME[:key=value,...]
   std::string optimizer;              // "" = sgd, said so
   std::vector<std::string> norms;     // [PATTERN=]MODE

@@ -10,6 +10,7 @@
 
 #include "compile.h"
 #include "export.h"
+#include "inspect.h"
 #include "opt.h"
 #include "pock/codegen/compile.h"
 #include "pock/passes/passes.h"
@@ -59,26 +60,29 @@ CLI::Validator number() {
       "");
 }
 
+void add_model(CLI::App* c, ModelArgs& a) {
+  c->add_option("MODEL", a.model, "the model, an .onnx file")->required();
+  c->add_option("--batch", a.batch, "samples a step: binds the first axis of the inputs")
+      ->check(whole(1, INT64_MAX))
+      ->group("Shapes");
+  c->add_option("--dim", a.dims, "NAME=N binds another symbolic dimension; repeatable")->group("Shapes");
+  c->add_option("--assume-opset", a.assume_opset,
+                "read the model as of this opset of ONNX, whatever it says itself; for a newer one than pock "
+                "knows, whose operators have not changed")
+      ->check(whole(1, INT32_MAX));
+}
+
 void add_compile(CLI::App& app) {
   auto* c = app.add_subcommand("compile", "Compile a model into a standalone program that trains it");
   auto a = std::make_shared<CompileArgs>();  // CLI11 keeps references: the callback below keeps it alive
   PassOptions& p = a->passes;
-  c->add_option("MODEL", a->model, "the model, an .onnx file")->required();
+  add_model(c, *a);
   c->add_option("-o,--output", a->out,
                 "where to write; '-' is standard output. For a library: NAME gives libNAME.a and NAME.h");
   c->add_option("--emit", a->emit, "what to write")
       ->check(CLI::IsMember(emit_choices()))
       ->capture_default_str();
   c->add_option("--report", a->report, "write memory, passes and kernels as JSON to this file");
-
-  c->add_option("--batch", a->batch, "samples a step: binds the first axis of the inputs")
-      ->check(whole(1, INT64_MAX))
-      ->group("Shapes");
-  c->add_option("--assume-opset", a->assume_opset,
-                "read the model as of this opset of ONNX, whatever it says itself; for a newer one than pock "
-                "knows, whose operators have not changed")
-      ->check(whole(1, INT32_MAX));
-  c->add_option("--dim", a->dims, "NAME=N binds another symbolic dimension; repeatable")->group("Shapes");
 
   c->add_option(
        "--loss", a->losses,
@@ -160,6 +164,18 @@ void add_export(CLI::App& app) {
   c->callback([a] { run_export(a->model, a->weights, a->out); });
 }
 
+void add_inspect(CLI::App& app) {
+  struct Args : ModelArgs {
+    bool json = false;
+  };
+  auto* c =
+      app.add_subcommand("inspect", "Say what is in a model, and what stands in the way of training it");
+  auto a = std::make_shared<Args>();
+  add_model(c, *a);
+  c->add_flag("--json", a->json, "as JSON, for scripts");
+  c->callback([a] { run_inspect(*a, a->json); });
+}
+
 void add_opt(CLI::App& app) {
   struct Args {
     std::string file, out = "-";
@@ -186,6 +202,7 @@ void hold_standard_streams() {
 int run(CLI::App& app, int argc, char** argv) {
   try {
     add_compile(app);
+    add_inspect(app);
     add_export(app);
     add_opt(app);
     app.parse(argc, argv);

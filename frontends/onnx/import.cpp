@@ -14,11 +14,17 @@ namespace pock {
 namespace {
 using namespace onnx_frontend;
 
+// PaddlePaddle writes -1 and "?" for sizes that only a run knows.
+bool is_named(const onnx::TensorShapeProto_Dimension& dim) {
+  return !dim.dim_param().empty() && dim.dim_param() != "?";
+}
+
 class Importer {
  public:
-  Importer(const ModelFile& file, const ImportOptions& options)
+  Importer(const ModelFile& file, const ImportOptions& options, OpenSizes open)
       : file_(file),
         options_(options),
+        open_(open),
         source_(file.model.graph()),
         graph_(std::make_unique<Graph>()),
         scope_(file, *graph_) {
@@ -126,7 +132,7 @@ class Importer {
     std::set<std::string> symbols;
     for (const Input& in : inputs) {
       Entry& e = *scope_.find(in.info->name());
-      e.failed = !report_.collect([&] {
+      e.failed = (open_ == OpenSizes::leave && is_open(in)) || !report_.collect([&] {
         e.value = graph_->add_input(e.name, {in.type, bind(in, e.loc)}, e.loc);
         if (in.type == DType::f32) scope_.narrow(in.info->type().tensor_type().elem_type(), e.name);
       });
@@ -159,19 +165,13 @@ class Importer {
     }
   }
 
-  // PaddlePaddle writes -1 and "?" for sizes that only a run knows.
-  static bool is_fixed(const Input& in, int axis) {
-    const auto& dim = in.dims()[axis];
-    return dim.value_case() == onnx::TensorShapeProto_Dimension::kDimValue && dim.dim_value() != -1;
-  }
-  static bool is_named(const Input& in, int axis) {
-    const std::string& name = in.dims()[axis].dim_param();
-    return !name.empty() && name != "?";
-  }
+  static bool is_fixed(const Input& in, int axis) { return open_axis(*in.info, axis).empty(); }
+  static std::string symbol(const Input& in, int axis) { return open_axis(*in.info, axis); }
 
-  // What --dim calls a symbolic axis.
-  static std::string symbol(const Input& in, int axis) {
-    return is_named(in, axis) ? in.dims()[axis].dim_param() : fmt::format("{}:{}", in.info->name(), axis);
+  bool is_open(const Input& in) const {
+    for (int axis = 0; axis < in.dims().size(); ++axis)
+      if (!is_fixed(in, axis) && !bound_.count(symbol(in, axis))) return true;
+    return false;
   }
 
   void bind_batch(const std::vector<Input>& inputs) {
@@ -205,7 +205,7 @@ class Importer {
       std::string name = is_fixed(in, axis) ? "" : symbol(in, axis);
       if (!name.empty()) {
         auto it = bound_.find(name);
-        shown.push_back(is_named(in, axis) ? name : "?");
+        shown.push_back(is_named(in.dims()[axis]) ? name : "?");
         if (it == bound_.end()) {
           missing.push_back(axis == 0 ? "--batch SIZE" : fmt::format("--dim {}=SIZE", name));
           continue;
@@ -229,7 +229,7 @@ class Importer {
   void read_before() {
     ImportOptions own = options_;
     own.batch.reset();
-    before_ = std::make_unique<Importer>(file_, own);
+    before_ = std::make_unique<Importer>(file_, own, open_);
     before_->run();
     scope_.before = &before_->scope_;
   }
@@ -414,6 +414,7 @@ class Importer {
 
   const ModelFile& file_;
   const ImportOptions options_;
+  const OpenSizes open_;
   const onnx::GraphProto& source_;
   std::unique_ptr<Graph> graph_;
   Scope scope_;
@@ -429,8 +430,14 @@ class Importer {
 
 namespace onnx_frontend {
 
-Imported import_model(const ModelFile& file, const ImportOptions& options) {
-  Importer importer(file, options);
+std::string open_axis(const onnx::ValueInfoProto& info, int axis) {
+  const auto& dim = info.type().tensor_type().shape().dim(axis);
+  if (dim.value_case() == onnx::TensorShapeProto_Dimension::kDimValue && dim.dim_value() != -1) return "";
+  return is_named(dim) ? dim.dim_param() : fmt::format("{}:{}", info.name(), axis);
+}
+
+Imported import_model(const ModelFile& file, const ImportOptions& options, OpenSizes open) {
+  Importer importer(file, options, open);
   importer.run();
   return importer.result();
 }

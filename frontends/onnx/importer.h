@@ -12,7 +12,13 @@ struct Imported {
   std::vector<std::string> notes;  // for the person, where there are no problems
 };
 
+// An input of open size is a problem, or is left out with all that depends on it.
+enum class OpenSizes { refuse, leave };
+
 // Throws Error where nothing can be read: the opset is not said or not known.
-Imported import_model(const ModelFile&, const ImportOptions&);
+Imported import_model(const ModelFile&, const ImportOptions&, OpenSizes = OpenSizes::refuse);
+
+// What --dim calls this axis of an input; empty where the file says its size.
+std::string open_axis(const onnx::ValueInfoProto&, int axis);
 
 }  // namespace pock::onnx_frontend

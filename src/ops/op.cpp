@@ -6,6 +6,18 @@
 
 namespace pock {
 
+std::unordered_set<const Value*> differentiable_ancestors(const Graph& g, std::span<Value* const> ends) {
+  std::unordered_set<const Value*> found(ends.begin(), ends.end());
+  for (const Node* n : g.nodes_backward())
+    for (const Value* r : n->results())
+      if (found.count(r)) {
+        for (const Value* v : differentiable_inputs(*n))
+          if (is_float(v->type.dtype)) found.insert(v);
+        break;
+      }
+  return found;
+}
+
 int64_t InferArgs::integer(std::string_view name) const { return get_attr<int64_t>(attrs_, name); }
 double InferArgs::number(std::string_view name) const { return get_attr<double>(attrs_, name); }
 const std::string& InferArgs::string(std::string_view name) const {

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 namespace pock {
-namespace {
+
 // Line ends are ours: messages have several lines.
 std::string printable(const std::string& text) {
   std::string shown;
@@ -17,6 +17,8 @@ std::string printable(const std::string& text) {
   }
   return shown;
 }
+
+namespace {
 
 std::string prefix(const Loc& loc) {
   std::string text = to_string(loc);
@@ -37,12 +39,13 @@ std::string to_string(const Loc& loc) {
 }
 
 Error::Error(const std::string& reason, Loc loc)
-    : reason_(printable(reason)), text_(printable(prefix(loc)) + reason_), loc_(std::move(loc)) {}
+    : loc_(std::move(loc)), reason_(printable(reason)), text_(printable(prefix(loc_)) + reason_) {}
 
 void Error::add_note(const Loc& loc, const std::string& text) {
   Loc inner = loc;
   inner.file.clear();
-  text_ += printable("\n  " + prefix(inner) + text);
+  notes_.push_back(printable(prefix(inner) + text));
+  text_ += "\n  " + notes_.back();
 }
 
 void Report::throw_if_any() const {

@@ -47,3 +47,6 @@ save("scalar_input", [("MatMul", ["x", "w"], "a"), ("Mul", ["a", "s"], "y")], [(
 save("unbatched_input", [("MatMul", ["x", "w"], "a"), ("Mul", ["a", "s"], "y")], [X, ("s", [1, 3])], "y",
      [weight("w", 5, 3)])
 save_own_loss()
+STEP = 'the "step"\nhere'
+save("step", [("MatMul", ["x", "below"], "a"), ("Round", ["a"], STEP), ("MatMul", [STEP, "above"], "y")], [X], "y",
+     [weight("below", 5, 4), weight("above", 4, 3)])

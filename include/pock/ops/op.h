@@ -17,6 +17,7 @@
 #include <climits>
 #include <optional>
 #include <span>
+#include <unordered_set>
 #include <variant>
 
 #include "pock/ir/builder.h"
@@ -176,10 +177,14 @@ struct OpDef {
   bool pointwise() const { return std::holds_alternative<Scalar>(lower); }
 };
 
-// The inputs that a gradient may flow into, where the operator has a gradient.
+// The inputs that a gradient may flow into; none where the operator has no gradient.
 inline std::span<Value* const> differentiable_inputs(const Node& n) {
-  return std::span(n.inputs()).first(std::min<size_t>(n.inputs().size(), n.op->gradients));
+  bool any = n.op->gradient.rule || std::holds_alternative<Expand>(n.op->lower);
+  return std::span(n.inputs()).first(any ? std::min<size_t>(n.inputs().size(), n.op->gradients) : 0);
 }
+
+// The float values that a gradient of any of `ends` may flow into, and these.
+std::unordered_set<const Value*> differentiable_ancestors(const Graph&, std::span<Value* const> ends);
 
 // The list of every operator (ops/registry.cpp).
 const std::vector<const OpDef*>& all_ops();

@@ -19,6 +19,9 @@
 
 namespace pock {
 
+// Control characters shown as \xHH, line ends aside: names come from foreign files.
+std::string printable(const std::string& text);
+
 // Where in the user's model something comes from. `what` says what `name` is: "node", "parameter", "input",
 // ...
 struct Loc {
@@ -31,7 +34,7 @@ struct Loc {
 
 std::string to_string(const Loc&);
 
-// Names come from foreign files: control characters in them are shown as \xHH.
+// What it says is `printable`.
 class Error : public std::exception {
  public:
   explicit Error(const std::string& text) : Error(Loc{}, "{}", text) {}
@@ -45,14 +48,17 @@ class Error : public std::exception {
     return *this;
   }
   const char* what() const noexcept override { return text_.c_str(); }
-  const std::string& reason() const { return reason_; }  // what() without the place and the notes
-  const Loc& loc() const { return loc_; }                // empty where there is none
+  // The parts of what(). The place is empty where there is none.
+  const Loc& loc() const { return loc_; }
+  const std::string& reason() const { return reason_; }
+  const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   Error(const std::string& reason, Loc);
   void add_note(const Loc&, const std::string&);
-  std::string reason_, text_;
   Loc loc_;
+  std::string reason_, text_;
+  std::vector<std::string> notes_;
 };
 
 // An Error without a place in a model: bad command lines, unreadable files.
