@@ -3,7 +3,8 @@
  *   driver DATA LABELS SAMPLES FEATURES CLASSES DO...
  *
  * where each DO is one of: threads=N upwards (the caller rounds upwards) load=FILE weights=FILE shuffle train=STEPS
- * save=FILE eval predict=FILE. DATA are floats, LABELS int32, without a header. */
+ * save=FILE eval predict=FILE
+ * full (all of the arena was used). DATA are floats, LABELS int32, without a header. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +53,13 @@ static char* block(size_t bytes) {
   memory += net_ALIGN - (size_t)memory % net_ALIGN;
   memset(memory, 0x5A, bytes + 2 * GUARD);
   return memory + GUARD;
+}
+
+/* The arena is as large as the plan says, and the plan no larger than what is used. */
+static void check_reached(const char* memory, size_t bytes) {
+  size_t used = bytes;
+  while (used > 0 && memory[used - 1] == 0x5A) --used;
+  if (bytes - used >= net_ALIGN) fail("the arena", "is larger than what was used of it");
 }
 
 static void check_guards(const char* memory, size_t bytes, const char* what) {
@@ -213,7 +221,11 @@ int main(int argc, char** argv) {
   features = (size_t)atol(argv[4]);
   classes = (size_t)atol(argv[5]);
   trainer.samples = samples;
-  for (i = 6; i < argc; ++i) act(argv[i]);
+  for (i = 6; i < argc; ++i)
+    if (!strcmp(argv[i], "full"))
+      check_reached(arena, net_ARENA_BYTES);
+    else
+      act(argv[i]);
   check_guards(arena, net_ARENA_BYTES, "the arena");
   check_guards(params, net_PARAMS_BYTES, "the block of parameters");
   check_guards(state, net_STATE_BYTES, "the block of state");

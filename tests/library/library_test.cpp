@@ -91,7 +91,7 @@ TEST_F(Pair, SameBitsAsTheTrainer) {
     prepare(name, {}, optimizer);
     const int steps = static_cast<int>(samples_) / net_->batch + 3;
     train(steps, "trainer.safetensors", {"--no-shuffle"});
-    drive({"train=" + std::to_string(steps), "save=one"});
+    drive({"train=" + std::to_string(steps), "save=one", "eval", "full"});
     expect_same("one", "trainer.safetensors");
     drive({"threads=3", "upwards", "train=" + std::to_string(steps), "save=three"});
     expect_same("three", "trainer.safetensors");

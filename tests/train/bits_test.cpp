@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "frontends/model.h"
 #include "pock/codegen/compile.h"
 #include "pock/frontends/import.h"
 #include "pock/ops/evaluate.h"
@@ -15,6 +16,7 @@
 namespace pock::test {
 namespace {
 
+namespace fs = std::filesystem;
 constexpr int kSteps = 6;
 
 const Trained& reference(const std::string& name) {
@@ -37,8 +39,11 @@ std::string name_of(const testing::TestParamInfo<std::string>& info) { return in
 
 TEST_P(Bits, Threads) {
   Net net(GetParam());
-  for (const char* threads : {"2", "3"})
-    expect_same(reference(net.name), train(net, kSteps, {}, {"--threads", threads}));
+  TempDir dir;
+  compile(net, dir);
+  for (int again = 0; again < 5; ++again)
+    for (const char* threads : {"1", "2", "3", "4"})
+      expect_same(reference(net.name), run_trainer(net, dir, kSteps, {"--threads", threads}));
 }
 
 TEST_P(Bits, Unscheduled) {
@@ -181,6 +186,103 @@ TEST_P(Switch, KeepsEveryBitAndDoesSomething) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Switch, testing::ValuesIn(switches()), name_of);
+
+// Values that are read twice, joined with others of any age, overwritten in place or not: random images through
+// convolutions, norms, activations, pools and joins in random order.
+Model random_net(unsigned seed) {
+  std::mt19937 random(seed);
+  auto floats = [&](size_t n, float low, float high) {
+    std::vector<float> data(n);
+    for (float& v : data) v = std::uniform_real_distribution<float>(low, high)(random);
+    return data;
+  };
+  Model m;
+  m.input("x", {-1, 3, 9, 7}).floats("stem", {5, 3, 3, 3}, floats(135, -0.3f, 0.3f));
+  m.node("Conv", {"x", "stem"}, {"v0"}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+  std::vector<std::string> values = {"v0"};
+  std::set<std::string> unread = {"v0"};
+  for (int i = 1; i <= 10; ++i) {
+    const std::string to = "v" + std::to_string(i), w = "w" + std::to_string(i);
+    auto any = [&] {
+      const std::string& v = values[values.size() - 1 - random() % std::min<size_t>(values.size(), 3)];
+      unread.erase(v);
+      return v;
+    };
+    switch (random() % 8) {
+      case 0:
+      case 1:
+        m.floats(w, {5, 5, 3, 3}, floats(225, -0.2f, 0.2f));
+        m.node("Conv", {any(), w}, {to}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+        break;
+      case 2:
+      case 3:
+        for (const char* what : {"scale", "variance"}) m.floats(w + what, {5}, floats(5, 0.5f, 1.5f));
+        for (const char* what : {"shift", "mean"}) m.floats(w + what, {5}, floats(5, -0.5f, 0.5f));
+        m.node("BatchNormalization", {any(), w + "scale", w + "shift", w + "mean", w + "variance"}, {to});
+        break;
+      case 4:
+        m.node("Relu", {any()}, {to});
+        break;
+      case 5:
+        m.node("Tanh", {any()}, {to});
+        break;
+      case 6: {
+        const std::string a = any();
+        m.node("Add", {a, any()}, {to});
+        break;
+      }
+      default:
+        m.node("MaxPool", {any()}, {to},
+               {{"kernel_shape", std::vector<int64_t>{3, 3}}, {"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+    }
+    values.push_back(to);
+    unread.insert(to);
+  }
+  m.node("Sum", {unread.begin(), unread.end()}, {"sum"}).node("GlobalAveragePool", {"sum"}, {"mean"});
+  m.node("Flatten", {"mean"}, {"flat"})
+      .floats("fc", {5, 4}, floats(20, -1, 1))
+      .node("MatMul", {"flat", "fc"}, {"logits"});
+  return m.output("logits");
+}
+
+TEST(RandomNets, TrainAlikeWithAndWithoutEverySwitch) {
+  TempDir dir;
+  std::mt19937 random(1);
+  std::vector<float> x(8 * 3 * 9 * 7);
+  for (float& v : x) v = std::normal_distribution<float>()(random);
+  dir.write("x", npy("<f4", "(8, 3, 9, 7)", bytes_of(x)));
+  dir.write("y", npy("|u1", "(8,)", std::string("\0\1\2\3\3\2\1\0", 8)));
+  std::vector<std::string> off;
+  for (const std::string& name : switches()) off.push_back("--no-" + name);
+  for (unsigned seed = 0; seed < 7; ++seed) {
+    SCOPED_TRACE(seed);
+    dir.write("m", random_net(seed).proto.SerializeAsString());
+    auto learned = [&](const std::vector<std::string>& flags, const std::vector<std::string>& how) {
+      std::vector<std::string> compile = {kPockc,
+                                          "compile",
+                                          dir / "m",
+                                          "-o",
+                                          dir / "t",
+                                          "--batch",
+                                          "4",
+                                          "--loss",
+                                          "cross-entropy",
+                                          "--optimizer",
+                                          "sgd:lr=0.05,momentum=0.9"};
+      compile.insert(compile.end(), flags.begin(), flags.end());
+      Ran ran = run(compile);
+      EXPECT_EQ(ran.status, 0) << ran.err;
+      std::vector<std::string> train = {dir / "t",  "train", "--data", "x",    "--labels",     "y",
+                                        "--epochs", "3",     "--log",  "json", "--checkpoint", dir / "c"};
+      train.insert(train.end(), how.begin(), how.end());
+      fs::remove(dir / "c");
+      ran = run(train, dir.path);
+      EXPECT_EQ(ran.status, 0) << ran.err;
+      return ran.out + read_file(dir / "c");
+    };
+    EXPECT_TRUE(learned({}, {"--threads", "3", "--poison-arena"}) == learned(off, {"--threads", "1"}));
+  }
+}
 
 }  // namespace
 }  // namespace pock::test
