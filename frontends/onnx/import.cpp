@@ -42,10 +42,10 @@ class Importer {
     if (scope_.rebatch) read_before();
     index_names();
     for (const Statement& s : body_.statements) import_node(s);
-    if (optimised_)
-      report_.add(
-          file_.name +
-          ": operators of com.microsoft come from graph optimisation: export the model again without it");
+    if (!optimised_.empty())
+      report_.add(fmt::format(
+          "{}: operators such as {} come from graph optimisation: export the model again without it",
+          file_.name, optimised_));
     define_outputs();
     if (scope_.rebatch) merge_problems();
   }
@@ -324,10 +324,11 @@ class Importer {
     const onnx::NodeProto& node = *s.node;
     if (auto fault = body_.faults.find(&node); fault != body_.faults.end())
       throw Error(loc, "{}", fault->second);
-    if (!is_standard(node.domain())) {
-      optimised_ |= node.domain() == "com.microsoft";
+    // Those of onnxruntime's optimiser; one of them it writes without its domain.
+    if (node.domain() == "com.microsoft" || node.op_type() == "SimplifiedLayerNormalization")
+      optimised_ = node.op_type();
+    if (!is_standard(node.domain()))
       throw Error(loc, "operator {} of domain {} is unknown", node.op_type(), node.domain());
-    }
     for (const auto& a : node.attribute()) {
       if (a.has_g() || a.graphs_size())
         throw Error(loc, "has a subgraph: control flow is not supported, pock compiles static graphs");
@@ -423,7 +424,7 @@ class Importer {
   std::unique_ptr<Importer> before_;                      // where the batch is replaced
   std::map<std::string, int64_t> bound_;                  // sizes of symbols
   std::map<std::string, const onnx::NodeProto*> makers_;  // of every name, the first node that makes it
-  bool optimised_ = false;                                // there are operators that graph optimisers write
+  std::string optimised_;                                 // an operator that graph optimisers write
 };
 
 }  // namespace
