@@ -116,10 +116,25 @@ void clip_integers(Call& c) {
   c.out(0, std::move(t));
 }
 
+// Bounds that only a run knows. At equality a side of maximum and minimum has half of the gradient.
+void clip_between_values(Call& c) {
+  auto bound = [&](int i) {
+    Value* v = c.in(i);
+    if (v->type.elements() != 1) throw c.fail("a bound has {} elements", v->type.elements());
+    return c.reshape(v, {});
+  };
+  Value* y = c.in(0);
+  if (c.has(1)) y = c.value("maximum", {y, bound(1)});
+  if (c.has(2)) y = c.value("minimum", {y, bound(2)});
+  c.out(0, y);
+}
+
 }  // namespace
 
 void clip(Call& c, const char*) {
   if (const Tensor* t = c.known(0); t && !t->is_float) return clip_integers(c);
+  for (int i : {1, 2})
+    if (c.has(i) && !c.known(i)) return clip_between_values(c);
   double low = std::numeric_limits<float>::lowest(), high = std::numeric_limits<float>::max();
   if (c.since < 11) {
     low = c.number("min", low);

@@ -177,14 +177,9 @@ const std::set<std::string> kSteps = {"Ceil", "Floor", "Round", "Sign"};
 
 // Inputs that pock has to know when it compiles.
 bool is_constant_input(const std::string& op, int input) {
-  static const std::map<std::string, std::set<int>> kConstant = {{"BatchNormalization", {3, 4}},
-                                                                 {"Clip", {1, 2}},
-                                                                 {"Dropout", {1, 2}},
-                                                                 {"OneHot", {1, 2}},
-                                                                 {"Pad", {2}},
-                                                                 {"Range", {0, 1, 2}},
-                                                                 {"Resize", {1, 2}},
-                                                                 {"Upsample", {1}}};
+  static const std::map<std::string, std::set<int>> kConstant = {
+      {"BatchNormalization", {3, 4}}, {"Dropout", {1, 2}}, {"OneHot", {1, 2}}, {"Pad", {2}},
+      {"Range", {0, 1, 2}},           {"Resize", {1, 2}},  {"Upsample", {1}}};
   auto it = kConstant.find(op);
   return it != kConstant.end() && it->second.count(input);
 }

@@ -216,9 +216,30 @@ TEST(Activations, Clip) {
   EXPECT_EQ(clip({"low"}, -1, 2), (Numbers{-1, -1, 0.5, 2, 5}));
   EXPECT_EQ(clip({}, -1, 2), (Numbers{-3, -1, 0.5, 2, 5}));
   EXPECT_EQ(clip({"low", "high"}, 3, 1), (Numbers{1, 1, 1, 1, 1})) << "bounds that cross";
-  Model step;
-  step.input("x", {2}).input("low", {1}).node("Clip", {"x", "low"}, {"y"}).output("y");
-  expect_has(step.problem(), "input 'low' must be a constant");
+}
+
+// Bounds that are inputs of a step: the same values, and gradients of their own.
+TEST(Activations, ClipBetweenValues) {
+  auto clip = [](const Strings& bounds, const Dims& shape, float given) {
+    Model m;
+    m.input("given", shape).floats("x", {5}, {-3, -1, 0.5f, 2, 5}).floats("two", {}, {2});
+    Strings in = {"x"};
+    in.insert(in.end(), bounds.begin(), bounds.end());
+    m.node("Clip", in, {"y"}).output("y");
+    return run(*m.import(), {given});
+  };
+  EXPECT_EQ(clip({"given", "two"}, {}, -1), (Numbers{-1, -1, 0.5, 2, 2}));
+  EXPECT_EQ(clip({"given"}, {1}, -1), (Numbers{-1, -1, 0.5, 2, 5}));
+  EXPECT_EQ(clip({"", "given"}, {1}, 2), (Numbers{-3, -1, 0.5, 2, 2}));
+  EXPECT_EQ(clip({"given", "two"}, {}, 3), (Numbers{2, 2, 2, 2, 2})) << "bounds that cross";
+  Model trained;
+  trained.floats("x", {5}, {-3, -1, 0.5f, 2, 5}).floats("a", {1}, {-0.7f}).floats("b", {1}, {1.5f});
+  trained.node("Neg", {"a"}, {"high"}).node("Neg", {"b"}, {"low"});
+  trained.node("Clip", {"x", "low", "high"}, {"y"}).output("y");
+  expect_gradients(trained, 3);
+  Model many;
+  many.input("x", {2}).input("low", {2}).node("Clip", {"x", "low"}, {"y"}).output("y");
+  expect_has(many.problem(), "node 'y' (Clip): a bound has 2 elements");
 }
 
 TEST(StepFunctions, NothingBehindThemIsTrained) {
