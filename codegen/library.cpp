@@ -59,7 +59,8 @@ int64_t reading_bytes(const Program& p) {
 // No checkpoint is longer: a character of a name takes six at most, a number 20.
 int64_t save_bytes(const Program& p) {
   auto text = [](const std::string& s) { return 6 * static_cast<int64_t>(s.size()) + 2; };
-  int64_t bytes = 2048 + text(p.options.model_name) + text(p.options.scheme) + text(p.options.optimizer.name);
+  int64_t bytes =
+      2048 + text(p.options.model_name) + text(p.options.scheme) + text(p.options.recipe.optimizer.name);
   for (const TensorRow& r : tensor_rows(p))
     if (r.role != POCK_FROZEN)
       bytes += text(r.name) + text(r.value->slot) + 128 + 21 * r.value->type.rank() + r.value->type.bytes();
@@ -95,7 +96,7 @@ std::string outputs_text(const Program& p) {
 
 std::string hypers_text(const Program& p) {
   std::string text;
-  const ScalarFormulas formulas = scalar_formulas(p.options.optimizer);
+  const ScalarFormulas formulas = scalar_formulas(p.options.recipe);
   for (size_t i = 0; i < formulas.hypers.size(); ++i)
     text += fmt::format("  double {};  // {}\n", formulas.hypers[i].name, formulas.values[i]);
   return text;
@@ -113,7 +114,7 @@ std::string library_header(const Program& p) {
       {"head", fmt::format("// Trains {1} in batches of {2}, with {3} and {4}.\n"
                            "// Written by pockc {5} for {6}. Link with lib{0}.a, which needs nothing else.\n",
                            lib, quoted(p.options.model_name), batch_of(p), to_string(p.options.losses),
-                           p.options.optimizer.name, POCK_VERSION, p.options.target.cpu)},
+                           p.options.recipe.optimizer.name, POCK_VERSION, p.options.target.cpu)},
       {"constants",
        fmt::format("// Samples in a batch, tensors, and bytes: of the blocks and their alignment, and of the "
                    "longest checkpoint.\n"
@@ -123,7 +124,7 @@ std::string library_header(const Program& p) {
                    lib, batch_of(p), tensor_rows(p).size(), kBlockAlignment, library_arena_bytes(p),
                    block_bytes(p.params.bytes), block_bytes(p.state.bytes), save_bytes(p))},
       {"hypers", hypers_text(p)},
-      {"internal", fmt::format("  float internal[{}];\n", std::max<size_t>(1, p.train->scalars().size()))},
+      {"internal", fmt::format("  float internal[{}];\n", 1 + p.train->scalars().size())},
       {"terms", fmt::format("  double terms[{}];\n", 2 * loss_rows(p).size())},
       {"batch", inputs_text(p)},
       {"outputs", outputs_text(p)}};

@@ -46,7 +46,7 @@ class Frozen {
 void lay_out(Program& p) {
   for (const Value* v : p.train->params()) {
     if (in_params(v)) append(p.params, v);
-    if (v->kind == ValueKind::optimizer) append(p.state, v);
+    if (v->owner) append(p.state, v);
   }
   p.weights.bytes = p.params.bytes;
   Frozen frozen(p.weights);

@@ -29,7 +29,7 @@ Place place_of(const Program& p, const Graph& g, const Value* v) {
   if (owner->kind == ValueKind::scalar) {
     const std::vector<Value*>& scalars = g.scalars();
     for (size_t i = 0; i < scalars.size(); ++i)
-      if (scalars[i] == owner) return {Base::scalars, static_cast<int64_t>(i * sizeof(float))};
+      if (scalars[i] == owner) return {Base::scalars, static_cast<int64_t>((1 + i) * sizeof(float))};
   }
   if (auto found = p.params.offset.find(owner); found != p.params.offset.end())
     return {Base::params, found->second};

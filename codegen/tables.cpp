@@ -58,6 +58,7 @@ pock_role role_of(const Value* v) {
 std::vector<TensorRow> tensor_rows(const Program& p) {
   std::vector<TensorRow> saved, optimizer, frozen;
   for (const Value* v : p.train->params()) {
+    if (v->kind == ValueKind::accumulator) continue;
     const pock_role role = role_of(v);
     const std::string& name = role == POCK_OPTIMIZER ? v->owner->name : v->name;
     (role == POCK_OPTIMIZER ? optimizer

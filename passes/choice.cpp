@@ -71,6 +71,13 @@ ParsedChoice parse_choice(const char* flag, const std::string& text, const std::
   return choice;
 }
 
+std::string choice_text(const ChoiceDef& def, const std::function<double(const KeyDef&)>& value) {
+  std::string text = def.name;
+  for (const KeyDef& k : def.keys)
+    text += fmt::format("{}{}={}", &k == def.keys.data() ? ":" : ",", k.name, value(k));
+  return text;
+}
+
 std::string choices_text(const std::vector<ChoiceDef>& all) {
   std::vector<std::string> texts;
   for (const ChoiceDef& d : all) {

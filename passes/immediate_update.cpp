@@ -1,6 +1,6 @@
 // Moves each optimizer step to the earliest place: behind its gradient and behind every other reader of the
 // parameter. The gradient then dies at once, and the next one can take its memory. Running statistics
-// likewise, but never before the loss: a step that is given up leaves everything alone.
+// likewise, but never before the part of the step that may change something.
 #include <algorithm>
 
 #include "pock/ir/storage.h"
@@ -10,11 +10,11 @@
 namespace pock {
 namespace {
 
-// The nodes behind the loss that make what `n` reads and are read by updates alone: an optimizer's step.
-void private_makers(Node* n, const Positions& position, int loss, std::vector<Node*>* group) {
+// The nodes behind `earliest` that make what `n` reads and are read by updates alone: an optimizer's step.
+void private_makers(Node* n, const Positions& position, int earliest, std::vector<Node*>* group) {
   for (Value* v : n->inputs()) {
     Node* maker = v->node;
-    if (!maker || position.at(maker) <= loss || !maker->op->pointwise()) continue;
+    if (!maker || position.at(maker) <= earliest || !maker->op->pointwise()) continue;
     bool ours = true;
     for (Value* r : maker->results())
       for (Node* user : r->users)
@@ -26,26 +26,30 @@ void private_makers(Node* n, const Positions& position, int loss, std::vector<No
 
 }  // namespace
 
+std::vector<Node*> update_group(Node* update, const Positions& position, const Node* behind) {
+  std::vector<Node*> group = {update};
+  private_makers(update, position, position.at(behind), &group);
+  for (size_t i = 1; i < group.size(); ++i)
+    for (Value* r : group[i]->results())
+      for (Node* user : r->users)
+        if (user->op->has_effect() && std::find(group.begin(), group.end(), user) == group.end())
+          group.push_back(user);
+  std::sort(group.begin(), group.end(), [&](Node* a, Node* b) { return position.at(a) < position.at(b); });
+  return group;
+}
+
 int immediate_update(Graph& g, const PassOptions&) {
-  Node* loss = loss_node(g);
   int moved = 0;
   std::vector<Node*> done;
   for (Node* update : g.nodes()) {
     if (!update->op->has_effect() || std::find(done.begin(), done.end(), update) != done.end()) continue;
     std::vector<Node*> order = g.nodes();
     Positions position = positions(g);
-
-    // All updates fed by the same step move together with it.
-    std::vector<Node*> group = {update};
-    private_makers(update, position, position.at(loss), &group);
-    for (size_t i = 1; i < group.size(); ++i)
-      for (Value* r : group[i]->results())
-        for (Node* user : r->users)
-          if (user->op->has_effect() && std::find(group.begin(), group.end(), user) == group.end())
-            group.push_back(user);
+    const Node* earliest = step_parts(g).earliest(*update);
+    const std::vector<Node*> group = update_group(update, position, earliest);
     auto in_group = [&](Node* n) { return std::find(group.begin(), group.end(), n) != group.end(); };
 
-    int after = position.at(loss);
+    int after = position.at(earliest);
     for (Node* n : group) {
       for (Value* v : n->inputs())
         if (v->node && !in_group(v->node)) after = std::max(after, position.at(v->node));
@@ -54,7 +58,6 @@ int immediate_update(Graph& g, const PassOptions&) {
           for (Node* reader : view->users)
             if (!in_group(reader)) after = std::max(after, position.at(reader));
     }
-    std::sort(group.begin(), group.end(), [&](Node* a, Node* b) { return position.at(a) < position.at(b); });
     Node* before = g.next(order[after]);
     while (before && in_group(before)) before = g.next(before);
     bool in_place_already = true;

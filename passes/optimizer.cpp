@@ -2,6 +2,8 @@
 // once, in double.
 #include "pock/passes/optimizer.h"
 
+#include <algorithm>
+
 namespace pock {
 namespace {
 
@@ -34,7 +36,7 @@ const OptimizerDef kSgd{
                                           {u.param, u.gradient, u.scalar("lr"), u.scalar("weight_decay")}));
             return;
           }
-          Value* buffer = u.state("momentum_buffer");
+          Value* buffer = u.state("momentum_buffer", 0);
           Node* step = u.b.make("momentum_step",
                                 {u.param, buffer, u.gradient, u.scalar("lr"), u.scalar("momentum"),
                                  u.scalar("one_minus_dampening"), u.scalar("weight_decay")},
@@ -52,13 +54,13 @@ void adam_scalars(ScalarArgsF64& a) {
   a.define("one_minus_beta1", one() - a.hyper("beta1"));
   a.define("beta2", a.hyper("beta2"));
   a.define("one_minus_beta2", one() - a.hyper("beta2"));
-  a.define("step_size", a.hyper("lr") / (one() - a.power("beta1")));
-  a.define("inv_sqrt_bias2", one() / sqrt(one() - a.power("beta2")));
+  a.define("step_size", a.hyper("lr") / (one() - pow(a.hyper("beta1"), a.step)));
+  a.define("inv_sqrt_bias2", one() / sqrt(one() - pow(a.hyper("beta2"), a.step)));
   a.define("eps", a.hyper("eps"));
 }
 
 void adam_update(UpdateArgs& u, bool decoupled) {
-  Value *m = u.state("exp_avg"), *v = u.state("exp_avg_sq");
+  Value *m = u.state("exp_avg", 0), *v = u.state("exp_avg_sq", 0);
   Node* step = u.b.make("adam_step",
                         {u.param, m, v, u.gradient, u.scalar("beta1"), u.scalar("one_minus_beta1"),
                          u.scalar("beta2"), u.scalar("one_minus_beta2"), u.scalar("step_size"),
@@ -97,6 +99,85 @@ const OptimizerDef kAdamW{.choice = {"adamw",
                               },
                           .update = [](UpdateArgs& u) { adam_update(u, true); }};
 
+const OptimizerDef kAdagrad{
+    .choice = {"adagrad",
+               "Adagrad: the step shrinks with the sum of all squared gradients",
+               {{"lr", 0.01}, {"lr_decay"}, {"weight_decay"}, {"initial_accumulator_value"}, {"eps", 1e-10}}},
+    .scalars =
+        [](ScalarArgsF64& a) {
+          a.define("lr", a.hyper("lr") / (one() + (a.step - one()) * a.hyper("lr_decay")));
+          a.define("eps", a.hyper("eps"));
+          a.define("weight_decay", a.hyper("weight_decay"));
+        },
+    .update =
+        [](UpdateArgs& u) {
+          Value* sum = u.state("sum", u.choice.hyper("initial_accumulator_value"));
+          Node* step = u.b.make("adagrad_step", {u.param, sum, u.gradient, u.scalar("lr"), u.scalar("eps"),
+                                                 u.scalar("weight_decay")});
+          u.b.update(u.param, step->out(0));
+          u.b.update(sum, step->out(1));
+        }};
+
+const OptimizerDef kRmsprop{
+    .choice = {"rmsprop",
+               "RMSProp: gradients over the root of their squares' running mean",
+               {{"lr", 0.01},
+                {"alpha", 0.99, 0, 1},
+                {"eps", 1e-8},
+                {"weight_decay"},
+                {"momentum"},
+                {"centered", 0, 0, 1, false, KeyDef::whole}}},
+    .scalars =
+        [](ScalarArgsF64& a) {
+          a.define("lr", a.hyper("lr"));
+          a.define("alpha", a.hyper("alpha"));
+          a.define("one_minus_alpha", one() - a.hyper("alpha"));
+          a.define("eps", a.hyper("eps"));
+          a.define("weight_decay", a.hyper("weight_decay"));
+          if (a.choice.hyper("momentum") > 0) a.define("momentum", a.hyper("momentum"));
+        },
+    .update =
+        [](UpdateArgs& u) {
+          const bool centered = u.choice.hyper("centered") != 0, momentum = u.choice.hyper("momentum") > 0;
+          std::vector<Value*> state = {u.param, u.state("square_avg", 0)};
+          if (centered) state.push_back(u.state("grad_avg", 0));
+          if (momentum) state.push_back(u.state("momentum_buffer", 0));
+          std::vector<Value*> inputs = state;
+          inputs.push_back(u.gradient);
+          for (const char* name : {"lr", "alpha", "one_minus_alpha", "eps", "weight_decay"})
+            inputs.push_back(u.scalar(name));
+          if (momentum) inputs.push_back(u.scalar("momentum"));
+          Node* step = u.b.make(
+              fmt::format("rmsprop_{}{}step", centered ? "centered_" : "", momentum ? "momentum_" : ""),
+              inputs);
+          for (size_t i = 0; i < state.size(); ++i) u.b.update(state[i], step->out(static_cast<int>(i)));
+        }};
+
+const OptimizerDef kLion{
+    .choice = {"lion",
+               "Lion: steps of one size, by the sign of an average; weight_decay is decoupled",
+               {{"lr", 0.0001}, {"beta1", 0.9, 0, 1, true}, {"beta2", 0.99, 0, 1, true}, {"weight_decay"}}},
+    .scalars =
+        [](ScalarArgsF64& a) {
+          a.define("lr", a.hyper("lr"));
+          for (const char* beta : {"beta1", "beta2"}) {
+            a.define(beta, a.hyper(beta));
+            a.define(fmt::format("one_minus_{}", beta), one() - a.hyper(beta));
+          }
+          a.define("weight_decay", a.hyper("weight_decay"));
+        },
+    .update =
+        [](UpdateArgs& u) {
+          Value* m = u.state("exp_avg", 0);
+          std::vector<Value*> inputs = {u.param, m, u.gradient};
+          for (const char* name :
+               {"lr", "beta1", "one_minus_beta1", "beta2", "one_minus_beta2", "weight_decay"})
+            inputs.push_back(u.scalar(name));
+          Node* step = u.b.make("lion_step", inputs);
+          u.b.update(u.param, step->out(0));
+          u.b.update(m, step->out(1));
+        }};
+
 std::vector<ChoiceDef> choices() {
   std::vector<ChoiceDef> list;
   for (const OptimizerDef* d : all_optimizers()) list.push_back(d->choice);
@@ -106,7 +187,7 @@ std::vector<ChoiceDef> choices() {
 }  // namespace
 
 const std::vector<const OptimizerDef*>& all_optimizers() {
-  static const std::vector<const OptimizerDef*> all = {&kSgd, &kAdam, &kAdamW};
+  static const std::vector<const OptimizerDef*> all = {&kSgd, &kAdam, &kAdamW, &kAdagrad, &kRmsprop, &kLion};
   return all;
 }
 
@@ -136,46 +217,80 @@ OptimizerChoice parse_optimizer(const std::string& text) {
 }
 
 std::string to_string(const OptimizerChoice& choice) {
-  std::string text;
-  for (const KeyDef& h : get_optimizer(choice.name).choice.keys)
-    text += fmt::format("{}{}={}", text.empty() ? ":" : ",", h.name, choice.hyper(h.name));
-  return choice.name + text;
+  return choice_text(get_optimizer(choice.name).choice,
+                     [&](const KeyDef& k) { return choice.hyper(k.name); });
 }
 
-ScalarFormulas scalar_formulas(const OptimizerChoice& choice) {
-  const OptimizerDef& def = get_optimizer(choice.name);
-  // A first run finds out which keys the formulas read; the second knows their number and builds the
-  // expressions.
-  std::map<std::string, int> used;
+namespace {
+
+struct Key {
+  KeyDef def;
+  double value;
+};
+
+// All keys of a recipe, those of the optimizer first.
+std::vector<Key> keys_of(const Recipe& r) {
+  std::vector<Key> keys;
+  for (const KeyDef& k : get_optimizer(r.optimizer.name).choice.keys)
+    keys.push_back({k, r.optimizer.hyper(k.name)});
+  for (const KeyDef& k : get_schedule(r.schedule.name).choice.keys)
+    keys.push_back({k, r.schedule.number(k.name)});
+  if (r.accumulate)
+    keys.push_back(
+        {{"accumulate", 0, 1, kMostAccumulated, false, KeyDef::whole}, static_cast<double>(r.accumulate)});
+  if (r.clip_value) keys.push_back({{"clip_value", 0, kLeastClip, kMostClip}, *r.clip_value});
+  if (r.clip_norm) keys.push_back({{"clip_norm", 0, kLeastClip, kMostClip}, *r.clip_norm});
+  return keys;
+}
+
+void define_all(const Recipe& r, ScalarArgsF64& a, const Expr& batch) {
+  get_optimizer(r.optimizer.name).scalars(a);
+  if (r.accumulate) {
+    Expr before = (a.step - one()) * a.hyper("accumulate");
+    a.define("keep", select(batch - before == one(), lit(0, DType::f64), one()));
+    a.define("share", one() / a.hyper("accumulate"));
+  }
+  if (r.clip_value) {
+    a.define("clip_low", -a.hyper("clip_value"));
+    a.define("clip_high", a.hyper("clip_value"));
+  }
+  if (r.clip_norm) a.define("clip_norm", a.hyper("clip_norm"));
+}
+
+}  // namespace
+
+ScalarFormulas scalar_formulas(const Recipe& recipe) {
+  const std::vector<Key> keys = keys_of(recipe);
   ScalarFormulas result;
+  // A first run finds out which keys the formulas read; the second knows their number and builds them.
+  std::map<std::string, int> used;
   for (bool build : {false, true}) {
-    int count = static_cast<int>(used.size());
+    const int count = static_cast<int>(used.size());
     if (build) {
       int next = 0;
-      for (const KeyDef& h : def.choice.keys)
-        if (used.count(h.name)) {
-          used[h.name] = next++;
-          result.hypers.push_back(h);
-          result.values.push_back(choice.hyper(h.name));
+      for (const Key& k : keys)
+        if (used.count(k.def.name)) {
+          used[k.def.name] = next++;
+          result.hypers.push_back(k.def);
+          result.values.push_back(k.value);
         }
-      result.buffer = std::make_shared<loop::Buffer>(
-          loop::Buffer{"hypers", {DType::f64, {2 * count + 1}}, loop::Space::in});
+      result.buffer =
+          std::make_shared<loop::Buffer>(loop::Buffer{"hypers", {DType::f64, {count + 2}}, loop::Space::in});
     }
-    auto slot = [&](const std::string& key, int base) {
-      POCK_CHECK(find_key(def.choice.keys, key), "{} has no key {}", def.choice.name, key);
-      if (!build) {
-        used.emplace(key, 0);
-        return one();
-      }
-      return load(result.buffer, {Expr(base + used.at(key))});
+    auto number = [&](int index) { return build ? load(result.buffer, {Expr(index)}) : one(); };
+    auto hyper = [&](const std::string& key) {
+      POCK_CHECK(std::any_of(keys.begin(), keys.end(), [&](const Key& k) { return key == k.def.name; }),
+                 "the recipe has no key {}", key);
+      return number(build ? used.at(key) : used.emplace(key, 0).first->second);
     };
-    ScalarArgsF64 args{choice, [&](const std::string& key) { return slot(key, 0); },
-                       [&](const std::string& key) { return slot(key, count); },
-                       build ? load(result.buffer, {Expr(2 * count)}) : one(),
+    const Expr step = number(count);
+    result.lr = get_schedule(recipe.schedule.name).rate({hyper("lr"), step - one(), hyper});
+    ScalarArgsF64 args{recipe.optimizer,
+                       [&](const std::string& key) { return key == "lr" ? result.lr : hyper(key); }, step,
                        [&](const std::string& name, Expr value) {
                          if (build) result.formulas.emplace_back(name, std::move(value));
                        }};
-    def.scalars(args);
+    define_all(recipe, args, number(count + 1));
   }
   return result;
 }

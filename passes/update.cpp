@@ -1,41 +1,148 @@
-// Appends the optimizer's step for every trained parameter and takes the gradient outputs away.
+// Appends the optimizer's step for every trained parameter and takes the gradient outputs away. In between, gradients
+// are added up over batches and clipped, as the recipe says.
 #include <unordered_map>
 
+#include "pock/ops/op.h"
 #include "pock/passes/passes.h"
 
 namespace pock {
+namespace {
+
+class Updates {
+ public:
+  Updates(Graph& g, const Recipe& recipe) : g_(g), recipe_(recipe) {
+    take_gradients();
+    int64_t bytes = 0;
+    for (const Gradient& gradient : gradients_) bytes += gradient.param->type.bytes();
+    if (recipe_.accumulate) {
+      say(fmt::format("gradients are added up over batches in {} bytes of their own", bytes));
+      accumulate();
+    } else if (recipe_.measures()) {
+      say(fmt::format("all gradients, {} bytes, are kept until their norm is known", bytes));
+    }
+    if (recipe_.clip_value) clip_values();
+    if (recipe_.measures()) measure();
+  }
+
+  int run() {
+    const OptimizerDef& optimizer = get_optimizer(recipe_.optimizer.name);
+    for (Gradient& gradient : gradients_) {
+      Value* p = gradient.param;
+      Builder b(g_, p->loc());
+      UpdateArgs args{b,
+                      recipe_.optimizer,
+                      p,
+                      gradient.value,
+                      [&](const std::string& slot, double initial) {
+                        return g_.add_optimizer_state(p, slot, p->type, flushed(static_cast<float>(initial)));
+                      },
+                      [&](const std::string& name) { return scalar(name); }};
+      optimizer.update(args);
+    }
+    return static_cast<int>(gradients_.size());
+  }
+
+ private:
+  struct Gradient {
+    Value *param, *value;
+  };
+
+  void take_gradients() {
+    std::unordered_map<std::string, Value*> outputs;
+    for (size_t i = g_.outputs().size(); i-- > 1;) {
+      outputs[g_.output_name(i)] = g_.outputs()[i];
+      g_.remove_output(i);
+    }
+    for (Value* p : g_.params()) {
+      if (!p->trained) continue;
+      auto gradient = outputs.find(gradient_output_name(*p));
+      if (gradient == outputs.end())
+        throw Error(p->loc(), "is marked as trained, but the graph has no output '{}'",
+                    gradient_output_name(*p));
+      gradients_.push_back({p, gradient->second});
+    }
+  }
+
+  Value* scalar(const std::string& name) {
+    Value*& v = scalars_[name];
+    if (!v) v = g_.add_scalar(name);
+    return v;
+  }
+
+  // The mean over the batches of a step.
+  void accumulate() {
+    for (Gradient& gradient : gradients_) {
+      Builder b(g_, gradient.param->loc());
+      Value* sum = g_.add_accumulator(gradient.param);
+      gradient.value = b.value("accumulate", {sum, gradient.value, scalar("keep"), scalar("share")});
+      b.update(sum, gradient.value);
+    }
+  }
+
+  void clip_values() {
+    for (Gradient& gradient : gradients_) {
+      Builder b(g_, gradient.param->loc());
+      Value* least = b.value("maximum", {gradient.value, scalar("clip_low")});
+      gradient.value = b.value("minimum", {least, scalar("clip_high")});
+    }
+  }
+
+  // The Euclidean norm of all gradients together; with clip_norm they shrink to it, as in PyTorch's clip_grad_norm_.
+  void measure() {
+    Builder b(g_, {});
+    b.loc.name = kNormOutput;
+    Value* squares = nullptr;
+    for (Gradient& gradient : gradients_) {
+      Value* flat = b.reshape(gradient.value, {gradient.value->type.elements()});
+      Value* sum = b.reduce_sum(b.mul(flat, flat), {0});
+      squares = squares ? b.add(squares, sum) : sum;
+    }
+    if (!squares) return;
+    Value* norm = b.value("sqrt", {squares});
+    g_.add_output(norm, kNormOutput);
+    // What the batch itself changes waits like the rest, so that a step that is given up leaves everything alone.
+    if (!recipe_.accumulate)
+      for (Node* n : g_.nodes())
+        if (n->op->has_effect())
+          for (Node* member : update_group(n, positions(g_), loss_node(g_))) g_.move_before(member, nullptr);
+    if (!recipe_.clip_norm) return;
+    Value* ratio = b.div(scalar("clip_norm"), b.add(norm, b.constant(1e-6f)));
+    Value* factor = b.value("minimum", {ratio, b.constant(1)});
+    for (Gradient& gradient : gradients_) gradient.value = b.mul(gradient.value, factor);
+  }
+
+  Graph& g_;
+  const Recipe& recipe_;
+  std::vector<Gradient> gradients_;
+  std::unordered_map<std::string, Value*> scalars_;
+};
+
+}  // namespace
 
 int update(Graph& g, const PassOptions& options) {
   need_no_updates(g);
-  const OptimizerDef& optimizer = get_optimizer(options.optimizer.name);
-  std::unordered_map<std::string, Value*> gradients;
-  for (size_t i = g.outputs().size(); i-- > 1;) {
-    gradients[g.output_name(i)] = g.outputs()[i];
-    g.remove_output(i);
+  return Updates(g, options.recipe).run();
+}
+
+Node* StepParts::earliest(const Node& update) const {
+  const ValueKind kind = update.in(0)->kind;
+  const bool of_a_batch = kind == ValueKind::accumulator || (kind == ValueKind::statistic && sums);
+  if (of_a_batch) return loss;
+  return norm ? norm : sums ? sums : loss;
+}
+
+StepParts step_parts(const Graph& g) {
+  StepParts parts{.loss = loss_node(g)};
+  bool accumulates = false;
+  for (const Value* v : g.params()) accumulates |= v->kind == ValueKind::accumulator;
+  for (Node* n : g.nodes()) {
+    if (!accumulates || !n->op->has_effect()) continue;
+    const ValueKind kind = n->in(0)->kind;
+    if (kind == ValueKind::accumulator || kind == ValueKind::statistic) parts.sums = n;
   }
-  std::unordered_map<std::string, Value*> scalars;
-  int count = 0;
-  for (Value* p : std::vector<Value*>(g.params())) {
-    if (!p->trained) continue;
-    auto gradient = gradients.find(gradient_output_name(*p));
-    if (gradient == gradients.end())
-      throw Error(p->loc(), "is marked as trained, but the graph has no output '{}'",
-                  gradient_output_name(*p));
-    Builder b(g, p->loc());
-    UpdateArgs args{b,
-                    options.optimizer,
-                    p,
-                    gradient->second,
-                    [&](const std::string& slot) { return g.add_optimizer_state(p, slot, p->type); },
-                    [&](const std::string& name) {
-                      Value*& v = scalars[name];
-                      if (!v) v = g.add_scalar(name);
-                      return v;
-                    }};
-    optimizer.update(args);
-    ++count;
-  }
-  return count;
+  for (size_t i = 1; i < g.outputs().size(); ++i)
+    if (g.output_name(i) == kNormOutput) parts.norm = g.outputs()[i]->node;
+  return parts;
 }
 
 }  // namespace pock

@@ -31,9 +31,10 @@ static void put_json_tensor(struct pock_text* out, uint32_t index, const char* n
 static void put_json(struct pock_text* out, const struct pock_program* p) {
   const struct {
     const char *key, *value;
-  } texts[] = {{"model", p->model},  {"model_hash", p->model_hash}, {"optimizer", p->optimizer},
-               {"loss", p->loss},    {"scheme", p->scheme},         {"compiler", p->compiler},
-               {"target", p->target}};
+  } texts[] = {{"model", p->model},         {"model_hash", p->model_hash},
+               {"optimizer", p->optimizer}, {"schedule", p->schedule},
+               {"loss", p->loss},           {"scheme", p->scheme},
+               {"compiler", p->compiler},   {"target", p->target}};
   const struct {
     const char* key;
     uint64_t value;
@@ -110,8 +111,10 @@ static void put_plain(struct pock_text* out, const struct pock_program* p) {
     const struct pock_output* o = &p->outputs[i];
     put_tensor_line(out, "\noutput     ", o->name, o->dtype, o->dims, o->rank);
   }
-  pock_format(out, "\nbatch      %d\nseed       %llu\nthreads    at most %d\nloss       %s\noptimizer  %s",
-              (int)p->batch, (unsigned long long)p->seed, (int)p->threads, p->loss, p->optimizer);
+  pock_format(
+      out,
+      "\nbatch      %d\nseed       %llu\nthreads    at most %d\nloss       %s\nschedule   %s\noptimizer  %s",
+      (int)p->batch, (unsigned long long)p->seed, (int)p->threads, p->loss, p->schedule, p->optimizer);
   for (uint32_t i = 0; i < p->hyper_count; ++i) {
     const struct pock_hyper* h = &p->hypers[i];
     pock_format(out, "\n  --opt %s=%g, in [%g, %g%c", h->name, h->value, h->low, h->high,

@@ -13,6 +13,7 @@ SAME_PLACE(seed);
 SAME_PLACE(samples);
 SAME_PLACE(best_loss);
 SAME_PLACE(best_step);
+SAME_PLACE(batches);
 
 // The template has room for one of the optimizer's numbers; the trainers of libraries have what they need.
 static double* hypers(const pock_lib_trainer* t) {
@@ -127,13 +128,15 @@ int pock_lib_init(pock_lib_trainer* t, void* arena, void* params, void* state) {
   t->context = NULL;
   *progress(t) = (struct pock_progress){.seed = p->seed, .best_loss = __builtin_inff()};
   for (uint32_t i = 0; i < p->hyper_count; ++i) hypers(t)[i] = p->hypers[i].value;
-  memcpy(params, p->weights, p->params_bytes);
+  const struct pock_buffers m = memory(t);
   memset(state, 0, p->state_bytes);
+  pock_start_values(p, &m);
   return pock_lib_OK;
 }
 
 static bool in_range(const struct pock_hyper* h, double value) {
-  return value >= h->low && (h->open ? value < h->high : value <= h->high);
+  return value >= h->low && (h->open ? value < h->high : value <= h->high) &&
+         (!h->whole || value == (double)(int64_t)value);
 }
 
 int pock_lib_step(pock_lib_trainer* t, const pock_lib_batch* batch, float* loss) {
@@ -145,16 +148,16 @@ int pock_lib_step(pock_lib_trainer* t, const pock_lib_batch* batch, float* loss)
   const struct pock_buffers m = memory(t);
   const struct pock_threads threads = {spread, t};
   float value;
-  bool done = pock_step(p, &m, t->parallel_for ? &threads : NULL, hypers(t), progress(t), &value);
+  enum pock_outcome outcome =
+      pock_step(p, &m, t->parallel_for ? &threads : NULL, hypers(t), progress(t), &value);
   if (loss) *loss = value;
-  if (!done) return pock_lib_NOT_FINITE;
-  if (!t->samples) return pock_lib_OK;
-  t->position += p->batch;
-  if (t->position + p->batch > t->samples) {
+  if (!t->samples) {
+    t->position = 0;
+  } else if (t->position + pock_batches_a_step(p, hypers(t)) * p->batch > t->samples) {
     ++t->epoch;
     t->position = 0;
   }
-  return pock_lib_OK;
+  return outcome == POCK_BAD_LOSS || outcome == POCK_BAD_GRADIENT ? pock_lib_NOT_FINITE : pock_lib_OK;
 }
 
 int pock_lib_evaluate(pock_lib_trainer* t, const pock_lib_batch* batch, uint32_t rows,
@@ -194,7 +197,7 @@ int pock_lib_predict(pock_lib_trainer* t, const pock_lib_batch* batch, uint32_t 
 uint64_t pock_lib_shuffled(const pock_lib_trainer* t, uint32_t row) {
   if (!t->samples) return row;
   const struct pock_shuffle shuffle = pock_shuffle_for(t->samples, t->seed, t->epoch);
-  return pock_shuffled(&shuffle, (t->position + row) % t->samples);
+  return pock_shuffled(&shuffle, (t->position + t->batches * pock_program.batch + row) % t->samples);
 }
 
 // ---- Tensors

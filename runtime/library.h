@@ -20,10 +20,12 @@ enum pock_lib_status {
   pock_lib_BAD_LABEL,   // a class id is outside its range
   pock_lib_BAD_NUMBER,  // one of the optimizer's numbers is outside its range
   pock_lib_BAD_TENSOR,  // there is no such tensor, it has another number of elements, or it is frozen
-  pock_lib_NOT_FINITE,  // the loss is infinite or no number: nothing was updated; or a weight: nothing was saved
-  pock_lib_NO_ROOM,     // the buffer is too small
-  pock_lib_DAMAGED,     // a checkpoint that was truncated or changed: nothing was loaded
-  pock_lib_FOREIGN      // a checkpoint of another model, or of one trained otherwise: nothing was loaded
+  // The loss is infinite or no number, or the gradient where it is measured: the step was given up; or a weight is:
+  // nothing was saved.
+  pock_lib_NOT_FINITE,
+  pock_lib_NO_ROOM,  // the buffer is too small
+  pock_lib_DAMAGED,  // a checkpoint that was truncated or changed: nothing was loaded
+  pock_lib_FOREIGN   // a checkpoint of another model, or of one trained otherwise: nothing was loaded
 };
 const char* pock_lib_explain(int status);  // one line for people
 
@@ -41,6 +43,7 @@ typedef struct pock_lib_trainer {
   uint64_t step, epoch, position, seed, samples;
   float best_loss;  // these are a trainer program's, for its --patience
   uint64_t best_epoch, best_step;
+  uint64_t batches;  // done of a step that has several (--accumulate); not saved
   // The optimizer's numbers. They may be changed before any step, and are not saved.
   double hypers[1];   //@hypers
   float internal[1];  //@internal
@@ -76,7 +79,8 @@ typedef struct pock_lib_tensor {
 // Starts a run with the model's weights. Each block must be aligned to pock_lib_ALIGN.
 int pock_lib_init(pock_lib_trainer* t, void* arena, void* params, void* state);
 
-// Trains on a full batch; its loss goes to *loss unless that is NULL.
+// Trains on a full batch; its loss goes to *loss unless that is NULL. Where a step has several batches (--accumulate),
+// the last one changes the parameters. A step that is given up is given up with all of them.
 int pock_lib_step(pock_lib_trainer* t, const pock_lib_batch* batch, float* loss);
 
 // Adds the first `rows` samples of a batch to *score, which starts as zeros. Running statistics are used, not changed.
@@ -97,7 +101,7 @@ int32_t pock_lib_find(const char* name, const char* slot);
 int pock_lib_get(const pock_lib_trainer* t, int32_t tensor, float* to, uint64_t count);
 int pock_lib_set(pock_lib_trainer* t, int32_t tensor, const float* from, uint64_t count);
 
-// Writes a checkpoint, as a trainer program does: any program of this model and optimizer can go on from it. Its
+// Writes a checkpoint of the last whole step, as a trainer program does: any program of this model and optimizer can go on from it. Its
 // length, at most pock_lib_SAVE_BYTES, goes to *length even where `room` is too small.
 int pock_lib_save(const pock_lib_trainer* t, void* to, size_t room, size_t* length);
 // Goes on from a checkpoint. Uses the arena. Where it is refused, `reason` (or NULL) of `room` bytes says why.

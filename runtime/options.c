@@ -3,7 +3,7 @@
 // An option is one row of the table below; the help of each command is printed from it.
 #include "trainer.h"
 
-enum kind { FLAG, COUNT, SEED, THREADS, DURATION, NAME, LR, OPT, LOG, DATA, LABELS, OUTPUT };
+enum kind { FLAG, COUNT, SEED, THREADS, DURATION, NAME, NUMBER, OPT, LOG, DATA, LABELS, OUTPUT };
 
 struct option {
   const char *name, *value, *help;  // value: what follows it; NULL for a flag
@@ -30,7 +30,8 @@ static const struct option options[] = {
      "or until N steps are done; both count from the very first\n"
      "step, so the ones done before --resume are included",
      TRAIN, COUNT, FIELD(steps)},
-    {"--lr", "X", "learning rate; short for --opt lr=X", TRAIN, LR, 0},
+    {"--lr", "X", "learning rate; short for --opt lr=X", TRAIN, NUMBER, 0},
+    {"--accumulate", "K", "batches a step, in a program compiled with --accumulate", TRAIN, NUMBER, 0},
     {"--opt", "KEY=VALUE", "another number of the optimizer; `info` lists them", TRAIN, OPT, 0},
     {"--seed", "S", "order of the samples and randomness in the model", TRAIN, SEED, FIELD(seed)},
     {"--no-shuffle", NULL, "take the samples in the order of the file", TRAIN, FLAG, FIELD(no_shuffle)},
@@ -167,13 +168,15 @@ static bool set_hyper(struct parser* p, const char* key, size_t length, const ch
     double number;
     const char* end = pock_parse_number(value, &number);
     if (!end || *end) return bad("'%s' needs a number, not '%s'", hyper->name, value);
+    if (hyper->whole && number != (double)(int64_t)number)
+      return bad("'%s' needs a whole number, not %s", hyper->name, value);
     if (!(number >= hyper->low && (hyper->open ? number < hyper->high : number <= hyper->high)))
       return bad("'%s' must lie in [%g, %g%s, not %s", hyper->name, hyper->low, hyper->high,
                  hyper->open ? ")" : "]", value);
     p->options->hypers[i] = number;
     return true;
   }
-  return bad("optimizer '%s' has no '%.*s'; it has:%.*s", program->optimizer, (int)length, key,
+  return bad("optimizer '%s' was compiled without '%.*s'; it has:%.*s", program->optimizer, (int)length, key,
              (int)pock_text_size(&keys), buffer);
 }
 
@@ -212,8 +215,8 @@ static bool set_option(struct parser* p, const struct option* option, const char
     case NAME:
       *(const char**)field = value;
       return *value || bad("%s: the file name is empty", option->name);
-    case LR:
-      return set_hyper(p, "lr", 2, value);
+    case NUMBER:
+      return set_hyper(p, option->name + 2, pock_length(option->name) - 2, value);
     case OPT:
       for (size_t n = 0; value[n]; ++n)
         if (value[n] == '=') return set_hyper(p, value, n, value + n + 1);
@@ -282,7 +285,7 @@ static bool parse_command(struct parser* p, char** argv, enum pock_command comma
     while (i < OPTIONS && !(options[i].commands >> command & 1 && pock_equal(*argv, options[i].name))) ++i;
     if (i == OPTIONS) return bad("unknown option '%s'; see trainer %s --help", *argv, commands[command].name);
     const struct option* o = &options[i];
-    if (o->kind < LR || o->kind == LOG) {
+    if (o->kind < NUMBER || o->kind == LOG) {
       if (p->seen >> i & 1) return bad("%s was given twice", *argv);
       p->seen |= (uint32_t)1 << i;
     }

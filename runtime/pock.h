@@ -6,8 +6,8 @@
 //
 //   pock_buffers memory = {arena, params, state, weights, scalars};
 //   pock_program.scalars(hypers, step, seed, step, memory.scalars);  // lr and friends of this step, rounded once
-//   pock_program.forward(&memory, &threads);             // ... up to the loss, changes no parameter
-//   pock_program.update(&memory, &threads);              // backward and every update
+//   pock_program.forward(&memory, &threads);                         // ... up to the loss, changes no parameter
+//   pock_program.update(&memory, &threads);                          // backward and every update
 #ifndef POCK_H
 #define POCK_H
 
@@ -43,6 +43,7 @@ struct pock_tensor {
   uint8_t dtype;
   uint8_t role;
   uint8_t rank;
+  float initial;  // optimizer state: every element before the first step
 };
 
 // What the caller feeds each step. Its first axis is the batch.
@@ -94,14 +95,15 @@ struct pock_hyper {
   double low;    // inclusive
   double high;   // inclusive, or exclusive if `open`: betas of 1 make no sense
   uint8_t open;
+  uint8_t whole;  // no fractions
 };
 
 struct pock_buffers {
   char* arena;          // activations, gradients, workspace, inputs
   char* params;         // trained tensors and statistics, copied from the weights section at start
-  char* state;          // optimizer state, zero at start
+  char* state;          // optimizer state, at start as its tensors say
   const char* weights;  // the weights section, read only; frozen tensors are read from here
-  float* scalars;       // what pock_program.scalars wrote
+  float* scalars;       // what pock_program.scalars wrote; the first is the learning rate
 };
 
 // One kernel: does iterations [begin, end) of its outermost parallel loop.
@@ -118,6 +120,7 @@ struct pock_program {
   const char* model;       // file name of the model, for people
   const char* model_hash;  // 16 hex digits; a checkpoint of another model is refused
   const char* optimizer;   // "sgd", "adam", ...
+  const char* schedule;    // "constant:warmup=0", ...
   const char* loss;        // "cross-entropy", ...
   const char* scheme;      // what is trained, one line; saved with a checkpoint
   const char* compiler;    // "pock 0.1.0"
@@ -132,17 +135,25 @@ struct pock_program {
   uint64_t arena_bytes, params_bytes, state_bytes, weights_bytes;
   uint64_t scalars_count;
   uint64_t loss_offset;  // f32 scalar in the arena, valid after forward()
+  uint64_t norm_offset;  // likewise after norm(); ~0 where there is none
   uint64_t seed;         // compiled-in --seed
   uint64_t cpu_needs;    // enum pock_cpu bits the kernels rely on
   uint32_t tensor_count, input_count, output_count, loss_count, hyper_count;
   uint32_t batch;
   uint32_t threads;  // planned for at most this many
+  uint32_t skips;    // steps whose loss or gradient is not finite are left out, instead of ending the run
 
   // Step inputs: floats from hyper-parameters in double, and the words that randomness in the model comes from.
   // `step` and `micro_step`, the number of the batch since the first step, count from 1.
   // Without threads (null), all work is done on the calling thread.
   void (*scalars)(const double* hypers, double step, uint64_t seed, uint64_t micro_step, float* out);
+  // The parts of a step. forward() ends with the loss of the batch. Where backward() is not null, a step has several
+  // batches, as many as the hyper "accumulate" says: both run for each. norm(), where not null, measures the gradient;
+  // up to here nothing is lost when the step is given up, but running statistics follow every batch of several.
+  // update() is the rest.
   void (*forward)(const struct pock_buffers*, const struct pock_threads*);
+  void (*backward)(const struct pock_buffers*, const struct pock_threads*);
+  void (*norm)(const struct pock_buffers*, const struct pock_threads*);
   void (*update)(const struct pock_buffers*, const struct pock_threads*);
   // The inference graph, which shares the arena and the parameters: outputs and losses.
   void (*infer)(const struct pock_buffers*, const struct pock_threads*);

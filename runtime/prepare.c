@@ -38,7 +38,7 @@ static bool reserve_memory(struct pock_trainer* t) {
   t->memory.state = take(&at, p->state_bytes);
   t->memory.scalars = take(&at, scalars);
   t->memory.weights = p->weights;
-  memcpy(t->memory.params, p->weights, p->params_bytes);
+  pock_start_values(p, &t->memory);
   return true;
 }
 
@@ -52,12 +52,17 @@ static bool start_threads(struct pock_trainer* t) {
 }
 
 static void need_a_batch(const struct pock_trainer* t, const struct pock_dataset* set, const char* option,
-                         struct pock_text* report) {
+                         uint64_t batches, struct pock_text* report) {
   uint32_t i = 0;
   while (!set->sources[i].path) ++i;
-  if (set->samples < t->program->batch)
-    pock_format(report, "  %s '%s' has %llu samples, fewer than one batch of %d\n", option,
-                set->sources[i].path, (unsigned long long)set->samples, (int)t->program->batch);
+  if (set->samples >= batches * t->program->batch) return;
+  pock_format(report, "  %s '%s' has %llu samples, fewer than ", option, set->sources[i].path,
+              (unsigned long long)set->samples);
+  if (batches > 1)
+    pock_format(report, "the %llu batches of %d of a step\n", (unsigned long long)batches,
+                (int)t->program->batch);
+  else
+    pock_format(report, "one batch of %d\n", (int)t->program->batch);
 }
 
 static bool open_data(struct pock_trainer* t) {
@@ -78,9 +83,10 @@ static bool open_data(struct pock_trainer* t) {
   }
   if (pock_open_dataset(p, o->data, "", &t->train, &report) &&
       (o->command == POCK_TRAIN || (o->command == POCK_EVAL && whole)))
-    need_a_batch(t, &t->train, "--data", &report);
+    need_a_batch(t, &t->train, "--data", o->command == POCK_TRAIN ? pock_batches_a_step(p, o->hypers) : 1,
+                 &report);
   if (o->evaluate && pock_open_dataset(p, o->eval_data, "eval-", &t->eval, &report) && whole)
-    need_a_batch(t, &t->eval, "--eval-data", &report);
+    need_a_batch(t, &t->eval, "--eval-data", 1, &report);
   if (!report.length) return true;
   pock_say("trainer: the data cannot be used:\n");
   pock_write(2, buffer, pock_text_size(&report));

@@ -169,6 +169,7 @@ struct pock_progress {
   // The best evaluation that counted, and the epochs and steps done by then; infinite before the first.
   float best_loss;
   uint64_t best_epoch, best_step;
+  uint64_t batches;  // of the step being worked on that are done; not saved
 };
 // The block that a tensor lives in and its first byte; NULL for what is not saved.
 char* pock_saved_tensor(const struct pock_tensor* tensor, const struct pock_buffers* memory);
@@ -204,10 +205,21 @@ void pock_load_checkpoint(const struct pock_program* program, const struct pock_
                           const struct pock_buffers* memory);
 
 // ---- step.c
-// Trains on the batch in the arena and counts the step. False where the loss is not finite: then nothing was updated.
-bool pock_step(const struct pock_program* program, const struct pock_buffers* memory,
-               const struct pock_threads* threads, const double* hypers, struct pock_progress* progress,
-               float* loss);
+// Parameters and optimizer state as they are before the first step; the state was zero.
+void pock_start_values(const struct pock_program* program, const struct pock_buffers* memory);
+// One of the hypers by its name, or NULL.
+double* pock_find_hyper(const struct pock_program* program, double* hypers, const char* name);
+uint64_t pock_batches_a_step(const struct pock_program* program, const double* hypers);
+enum pock_outcome {
+  POCK_UNFINISHED,   // the step has more batches
+  POCK_STEPPED,      // its last batch: the step is done and counted
+  POCK_BAD_LOSS,     // not finite: the step is given up, with all its batches
+  POCK_BAD_GRADIENT  // likewise, where the program measures it
+};
+// Trains on the batch in the arena. A step that is done or skipped moves progress->position behind its samples.
+enum pock_outcome pock_step(const struct pock_program* program, const struct pock_buffers* memory,
+                            const struct pock_threads* threads, const double* hypers,
+                            struct pock_progress* progress, float* loss);
 
 // What pock_start() calls: the program.
 int pock_main(int argc, char** argv);

@@ -9,13 +9,18 @@ struct run {
   struct pock_shuffle shuffle;  // of the epoch
   enum stop stop;
   bool saved;  // just as it is now
-  float loss;  // of the last step
+  float loss;  // of the last step: the mean over its batches
+  uint64_t skipped, skipped_in_a_row;
   // For people:
   uint64_t first_step, epoch_steps;
   double epoch_loss, seconds, began, shown_at;
 };
 
-static uint64_t steps_an_epoch(const struct pock_trainer* t) { return t->train.samples / t->program->batch; }
+static uint64_t samples_a_step(const struct pock_trainer* t) {
+  return t->program->batch * pock_batches_a_step(t->program, t->options.hypers);
+}
+
+static uint64_t steps_an_epoch(const struct pock_trainer* t) { return t->train.samples / samples_a_step(t); }
 
 static uint64_t total_steps(const struct pock_trainer* t) {
   return t->options.steps ? t->options.steps : t->options.epochs * steps_an_epoch(t);
@@ -94,7 +99,7 @@ static void evaluate(struct run* r) {
 }
 
 static double samples_a_second(const struct run* r) {
-  double samples = (double)(r->t->progress.step - r->first_step) * r->t->program->batch;
+  double samples = (double)(r->t->progress.step - r->first_step + r->skipped) * (double)samples_a_step(r->t);
   return r->seconds > 0 ? samples / r->seconds : 0;
 }
 
@@ -117,8 +122,7 @@ static void show_progress(struct run* r) {
   pock_format(&line, "epoch %llu  step %llu/%llu  loss %.4g", (unsigned long long)t->progress.epoch + 1,
               (unsigned long long)t->progress.step, (unsigned long long)total,
               r->epoch_loss / (double)r->epoch_steps);
-  for (uint32_t i = 0; i < t->program->hyper_count; ++i)
-    if (pock_equal(t->program->hypers[i].name, "lr")) pock_format(&line, "  lr %.3g", t->options.hypers[i]);
+  pock_format(&line, "  lr %.3g", (double)t->memory.scalars[0]);
   if (t->score.samples) {
     pock_format(&line, "  evaluation ");
     pock_put_score(&line, t, false);
@@ -135,49 +139,85 @@ static void show_progress(struct run* r) {
   pock_say(t->columns ? "\r%.*s\x1b[K" : "%.*s\n", (int)size, buffer);
 }
 
-// One step, from the samples to the update.
-static void one_step(struct run* r) {
+// All batches of a step, from the samples to the update.
+static enum pock_outcome run_batches(struct run* r) {
   struct pock_trainer* t = r->t;
   const struct pock_program* p = t->program;
-  double start = pock_seconds();
-  if (t->options.poison_arena) memset(t->memory.arena, 0xff, p->arena_bytes);
-  for (uint32_t row = 0; row < p->batch; ++row) {
-    uint64_t sample = t->progress.position + row;
-    pock_gather(&t->train, t->options.no_shuffle ? sample : pock_shuffled(&r->shuffle, sample), row,
-                t->memory.arena, false);
-  }
-  if (!pock_step(p, &t->memory, &t->threads, t->options.hypers, &t->progress, &r->loss)) {
+  enum pock_outcome outcome;
+  double sum = 0;
+  uint64_t batches = 0;
+  do {
+    const uint64_t first = t->progress.position + t->progress.batches * p->batch;
+    if (t->options.poison_arena) memset(t->memory.arena, 0xff, p->arena_bytes);
+    for (uint64_t sample = first; sample < first + p->batch; ++sample)
+      pock_gather(&t->train, t->options.no_shuffle ? sample : pock_shuffled(&r->shuffle, sample),
+                  (uint32_t)(sample - first), t->memory.arena, false);
+    outcome = pock_step(p, &t->memory, &t->threads, t->options.hypers, &t->progress, &r->loss);
+    sum += r->loss;
+    ++batches;
+  } while (outcome == POCK_UNFINISHED);
+  r->loss = (float)(sum / (double)batches);
+  return outcome;
+}
+
+// The loss or the gradient of a step was not finite: nothing was updated.
+static void give_up_step(struct run* r, enum pock_outcome outcome) {
+  const struct pock_trainer* t = r->t;
+  const char *what = outcome == POCK_BAD_LOSS ? "loss" : "gradient", *line = t->columns ? "\n" : "";
+  unsigned long long step = t->progress.step + 1;
+  if (!t->program->skips) {
     pock_say(
-        "%strainer: the loss of step %llu is not finite: stopped before the update; a checkpoint already "
+        "%strainer: the %s of step %llu is not finite: stopped before the update; a checkpoint already "
         "written stays as it is. Try a smaller --lr, or look at the data\n",
-        t->columns ? "\n" : "", (unsigned long long)t->progress.step + 1);
+        line, what, step);
     r->stop = FAILED;
     return;
   }
-  t->progress.position += p->batch;
+  r->saved = false;
+  if (!r->skipped++)
+    pock_say("%sthe %s of step %llu is not finite: its samples are skipped\n", line, what, step);
+  if (++r->skipped_in_a_row < steps_an_epoch(t)) return;
+  pock_say("%strainer: step %llu was skipped as often as an epoch has steps: stopped\n", line, step);
+  r->stop = FAILED;
+}
+
+static void log_step(struct run* r) {
+  char buffer[128];
+  struct pock_text line = {buffer, 0, sizeof buffer};
+  pock_format(&line, "{\"step\":%llu,\"loss\":", (unsigned long long)r->t->progress.step);
+  pock_put_float(&line, r->loss);
+  pock_format(&line, ",\"lr\":");
+  pock_put_float(&line, r->t->memory.scalars[0]);
+  pock_format(&line, "}\n");
+  log_line(r, &line);
+}
+
+static void one_step(struct run* r) {
+  struct pock_trainer* t = r->t;
+  double start = pock_seconds();
+  enum pock_outcome outcome = run_batches(r);
+  double now = pock_seconds();
+  r->seconds += now - start;
+  if (outcome != POCK_STEPPED) {
+    give_up_step(r, outcome);
+    return;
+  }
+  r->skipped_in_a_row = 0;
   r->saved = false;
   r->epoch_loss += r->loss;
   ++r->epoch_steps;
-  double now = pock_seconds();
-  r->seconds += now - start;
   if (now - r->shown_at > (t->columns ? 0.1 : 5)) show_progress(r);
-  if (!t->options.log_json) return;
-  char buffer[96];
-  struct pock_text line = {buffer, 0, sizeof buffer};
-  pock_format(&line, "{\"step\":%llu,\"loss\":", (unsigned long long)t->progress.step);
-  pock_put_float(&line, r->loss);
-  pock_format(&line, "}\n");
-  log_line(r, &line);
+  if (t->options.log_json) log_step(r);
 }
 
 // What is left of an epoch. False where it was not finished.
 static bool one_epoch(struct run* r) {
   struct pock_trainer* t = r->t;
-  uint64_t last_position = steps_an_epoch(t) * t->program->batch;
+  uint64_t last_position = steps_an_epoch(t) * samples_a_step(t);
   r->shuffle = pock_shuffle_for(t->train.samples, t->progress.seed, t->progress.epoch);
   r->epoch_loss = 0;
   r->epoch_steps = 0;
-  while (t->progress.position + t->program->batch <= last_position) {
+  while (t->progress.position + samples_a_step(t) <= last_position) {
     if (must_stop(r)) return false;
     one_step(r);
     if (r->stop == FAILED) return false;
@@ -234,6 +274,7 @@ static void summarize(const struct run* r) {
   char buffer[8192];
   struct pock_text text = {buffer, 0, sizeof buffer};
   if (r->stop != DONE) put_stop(&text, r);
+  if (r->skipped) pock_format(&text, "%llu steps were skipped: not finite\n", (unsigned long long)r->skipped);
   pock_format(&text, "%llu steps in ", (unsigned long long)(t->progress.step - r->first_step));
   pock_format(&text, "%.4g s, %.4g samples/s, %d thread%s\nplanned memory: arena ", r->seconds,
               samples_a_second(r), (int)t->thread_count, t->thread_count == 1 ? "" : "s");
@@ -266,10 +307,13 @@ int pock_train(struct pock_trainer* t) {
   // What was read is there already, unless it was FILE.prev.
   r.saved = t->options.resume && t->options.checkpoint && t->keep_previous &&
             pock_equal(t->options.resume, t->options.checkpoint);
-  uint64_t over = t->train.samples % t->program->batch;
+  uint64_t over = t->train.samples % samples_a_step(t);
   if (over)
-    pock_say("the last %llu samples of each epoch do not fill a batch of %d and are left out\n",
-             (unsigned long long)over, (int)t->program->batch);
+    pock_say("the last %llu samples of each epoch do not fill a %s of %llu and are left out\n",
+             (unsigned long long)over, t->program->backward ? "step" : "batch",
+             (unsigned long long)samples_a_step(t));
+  double* steps = pock_find_hyper(t->program, t->options.hypers, "steps");  // of a schedule
+  if (steps && *steps == 0) *steps = (double)total_steps(t);
   if (is_done(t)) pock_say("nothing to do: step %llu is done\n", (unsigned long long)t->progress.step);
   train(&r);
   if (t->columns) pock_say("\n");

@@ -83,7 +83,8 @@ nlohmann::ordered_json report_json(const CompileArgs& args, const Program& progr
           {"cpu", program.options.target.cpu},
           {"threads", program.options.threads},
           {"loss", to_string(program.options.losses)},
-          {"optimizer", to_string(program.options.optimizer)},
+          {"optimizer", to_string(program.options.recipe.optimizer)},
+          {"schedule", to_string(program.options.recipe.schedule)},
           {"trained", program.options.scheme},
           {"arena_bytes", program.arena_bytes()},
           {"arena_lower_bound_bytes", std::max(plan.lower_bound, program.infer_plan.lower_bound)},
@@ -176,6 +177,17 @@ void check_places(const CompileArgs& args) {
     throw error("--report {} would write over the model", args.report);
 }
 
+Recipe recipe_of(const CompileArgs& args) {
+  Recipe recipe = args.passes.recipe;
+  recipe.optimizer = parse_optimizer(args.optimizer.empty() ? "sgd" : args.optimizer);
+  recipe.schedule = parse_schedule(args.schedule.empty() ? "constant" : args.schedule);
+  const std::vector<KeyDef>& keys = get_schedule(recipe.schedule.name).choice.keys;
+  if (args.emit == "lib" && find_key(keys, "steps") && recipe.schedule.number("steps") == 0)
+    throw error("--schedule {}: a library does not know how many steps there will be; give steps=N",
+                recipe.schedule.name);
+  return recipe;
+}
+
 }  // namespace
 
 std::vector<std::string> emit_choices() {
@@ -194,14 +206,14 @@ void run_compile(const CompileArgs& args) {
   for (const std::string& text : args.norms) options.norms.push_back(parse_norm_rule(text));
   for (const std::string& text : args.dropouts) options.dropouts.push_back(parse_dropout_rule(text));
   if (!args.norm_variance.empty()) options.unbiased_variance = args.norm_variance == "unbiased";
-  options.optimizer = parse_optimizer(args.optimizer.empty() ? "sgd" : args.optimizer);
+  options.recipe = recipe_of(args);
   int threads = args.threads.value_or(target.threads);
   if (threads < 1 || threads > 256) throw error("--threads {}: want 1 to 256", threads);
   for (const std::string& name : args.print_after) get_pass(name);  // or it is an Error
 
   std::unique_ptr<Graph> model = import_onnx(args.model, import_options(args));
   const std::vector<LossChoice> losses = derive_losses(*model, options.losses);
-  say_choices(args, *model, losses, options.optimizer);
+  say_choices(args, *model, losses, options.recipe.optimizer);
 
   RunOptions run{args.disabled, nullptr};
   run.after = [&](const std::string& pass, const Graph& g) {
@@ -227,7 +239,7 @@ void run_compile(const CompileArgs& args) {
   compile.seed = args.seed;
   for (const CodegenSwitch& s : kCodegenSwitches)
     if (args.disabled.count(s.name)) s.turn_off(compile);
-  compile.optimizer = options.optimizer;
+  compile.recipe = options.recipe;
   compile.losses = losses;
   compile.scheme = scheme_text(*train);
   compile.model_name = model->model_file;

@@ -17,7 +17,7 @@ struct CompileArgs : ModelArgs {
   std::string target = "host", cpu;
   std::optional<int> threads;
   std::vector<std::string> losses;    // [OUTPUT=]NAME[:key=value,...]
-  std::string optimizer;              // "" = sgd, said so
+  std::string optimizer, schedule;    // "": sgd, said so; constant
   std::vector<std::string> norms;     // [PATTERN=]MODE
   std::vector<std::string> dropouts;  // [PATTERN=]on|off|RATIO
   std::string norm_variance;          // "", "unbiased", "population"

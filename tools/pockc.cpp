@@ -72,6 +72,18 @@ void add_model(CLI::App* c, ModelArgs& a) {
       ->check(whole(1, INT32_MAX));
 }
 
+CLI::Validator positive() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        double x = 0;
+        auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), x);
+        bool good =
+            problem == std::errc{} && stop == text.data() + text.size() && x >= kLeastClip && x <= kMostClip;
+        return good ? "" : fmt::format("want a positive number, not '{}'", text);
+      },
+      "");
+}
+
 void add_compile(CLI::App& app) {
   auto* c = app.add_subcommand("compile", "Compile a model into a standalone program that trains it");
   auto a = std::make_shared<CompileArgs>();  // CLI11 keeps references: the callback below keeps it alive
@@ -92,6 +104,27 @@ void add_compile(CLI::App& app) {
       ->group("Training");
   c->add_option("--optimizer", a->optimizer,
                 "NAME[:key=value,...] with PyTorch's keys: " + optimizers_text() + "; default sgd")
+      ->group("Training");
+  c->add_option(
+       "--schedule", a->schedule,
+       "NAME[:key=value,...] of the learning rate, in steps; steps=0 stands for all that the trainer "
+       "does; the schedules: " +
+           schedules_text() + "; default constant")
+      ->group("Training");
+  c->add_option("--accumulate", p.recipe.accumulate,
+                "a step takes the mean gradient of K batches, added up in memory of its own; the trainer's "
+                "--accumulate changes K")
+      ->check(whole(1, static_cast<uint64_t>(kMostAccumulated)))
+      ->group("Training");
+  c->add_option("--clip-value", p.recipe.clip_value, "clip every element of the gradient to [-X, X]")
+      ->check(positive())
+      ->group("Training");
+  c->add_option("--clip-norm", p.recipe.clip_norm,
+                "shrink the whole gradient to this norm where it is larger")
+      ->check(positive())
+      ->group("Training");
+  c->add_flag("--skip-nonfinite", p.recipe.skip_nonfinite,
+              "leave out a step whose loss or gradient is not finite, instead of ending the run")
       ->group("Training");
   c->add_option("--train", p.train, "train only parameters matching this glob; repeatable")
       ->group("Training");

@@ -6,6 +6,7 @@
 #include "library.h"
 #include "llvm/emit_steps.h"
 #include "llvm/machine.h"
+#include "pock/passes/passes.h"
 #include "pock/support/diag.h"
 #include "tables.h"
 
@@ -25,12 +26,14 @@ class Tables {
     const std::vector<Constant*> tensors = this->tensors(), inputs = this->inputs(),
                                  outputs = this->outputs(), losses = this->losses(), hypers = this->hypers();
     const int64_t batch = batch_of(p_);
+    const StepParts parts = step_parts(train);
     auto* weights = new llvm::GlobalVariable(module_, b_.getInt8Ty(), true,
                                              llvm::GlobalValue::ExternalLinkage, nullptr, weights_symbol(p_));
     weights->setVisibility(llvm::GlobalValue::HiddenVisibility);
     Constant* program = record({text(p_.options.model_name),
                                 text(train.model_hash),
-                                text(p_.options.optimizer.name),
+                                text(p_.options.recipe.optimizer.name),
+                                text(to_string(p_.options.recipe.schedule)),
                                 text(to_string(p_.options.losses)),
                                 text(p_.options.scheme),
                                 text("pock " POCK_VERSION),
@@ -45,8 +48,9 @@ class Tables {
                                 u64(p_.params.bytes),
                                 u64(p_.state.bytes),
                                 u64(p_.weights.bytes),
-                                u64(train.scalars().size()),
+                                u64(1 + train.scalars().size()),
                                 u64(in_arena(train, train.outputs()[0])),
+                                u64(parts.norm ? in_arena(train, parts.norm->out()) : -1),
                                 u64(static_cast<int64_t>(p_.options.seed)),
                                 u64(static_cast<int64_t>(p_.options.target.cpu_needs)),
                                 u32(tensors.size()),
@@ -56,8 +60,11 @@ class Tables {
                                 u32(hypers.size()),
                                 u32(batch),
                                 u32(p_.options.threads),
+                                u32(p_.options.recipe.skip_nonfinite),
                                 entries.scalars,
                                 entries.forward,
+                                entries.backward,
+                                entries.norm,
                                 entries.update,
                                 entries.infer});
     same_size(program, sizeof(struct pock_program), "pock_program");
@@ -109,7 +116,8 @@ class Tables {
       const Type& type = r.value->type;
       Constant* slot = r.role == POCK_OPTIMIZER ? text(r.value->slot) : null();
       rows.push_back(record({text(r.name), slot, dims(type.dims), u64(r.place.offset), u64(type.bytes()),
-                             u8(static_cast<int>(type.dtype)), u8(r.role), u8(type.rank())}));
+                             u8(static_cast<int>(type.dtype)), u8(r.role), u8(type.rank()),
+                             llvm::ConstantFP::get(b_.getFloatTy(), r.value->initial)}));
       same_size(rows.back(), sizeof(pock_tensor), "pock_tensor");
     }
     return rows;
@@ -153,11 +161,12 @@ class Tables {
   }
 
   std::vector<Constant*> hypers() {
-    const ScalarFormulas formulas = scalar_formulas(p_.options.optimizer);
+    const ScalarFormulas formulas = scalar_formulas(p_.options.recipe);
     std::vector<Constant*> rows;
     for (size_t i = 0; i < formulas.hypers.size(); ++i) {
       const KeyDef& h = formulas.hypers[i];
-      rows.push_back(record({text(h.name), real(formulas.values[i]), real(h.low), real(h.high), u8(h.open)}));
+      rows.push_back(record({text(h.name), real(formulas.values[i]), real(h.low), real(h.high), u8(h.open),
+                             u8(h.kind == KeyDef::whole)}));
       same_size(rows.back(), sizeof(pock_hyper), "pock_hyper");
     }
     return rows;

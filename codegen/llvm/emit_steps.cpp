@@ -11,6 +11,7 @@
 #include "llvm/machine.h"
 #include "place.h"
 #include "pock/ops/op.h"
+#include "pock/passes/passes.h"
 #include "pock/support/diag.h"
 
 namespace pock {
@@ -29,26 +30,18 @@ class StepEmitter {
       : module_(module), p_(program), phases_(phases), b_(module.getContext()) {}
 
   EntryPoints run() {
-    // Forward ends with the node that makes the loss: its finite-ness is tested before anything changes.
-    const std::vector<KernelUse>& uses = p_.train_uses;
-    const pock::Value* loss = p_.train->outputs()[0];
-    size_t forward = 0;
-    bool seen = loss->node == nullptr;
-    for (const Node* n : p_.train->nodes()) {
-      if (seen) break;
-      POCK_CHECK(!n->op->has_effect(), "an update stands before the loss in graph {}", p_.train->name);
-      seen = n == loss->node;
-      if (forward < uses.size() && uses[forward].node == n) ++forward;
-      for (const pock::Value* v : n->results())
-        POCK_CHECK(place_of(p_, *p_.train, v).base == Base::arena || n->op->is_view(),
-                   "%{} overwrites a parameter before the loss in graph {}", v->id, p_.train->name);
-    }
-    const std::span all(uses);
+    need_late_updates();
+    const StepParts parts = step_parts(*p_.train);
+    POCK_CHECK(!parts.sums || !parts.norm ||
+                   positions(*p_.train).at(parts.sums) < positions(*p_.train).at(parts.norm),
+               "the gradient is measured before it is whole in graph {}", p_.train->name);
     spread_ = spread_over_threads();
     EntryPoints e{};
     e.scalars = scalars();
-    e.forward = step("forward", *p_.train, all.first(forward));
-    e.update = step("update", *p_.train, all.subspan(forward));
+    e.forward = part("forward", parts.loss);
+    e.backward = parts.sums ? part("backward", parts.sums) : null();
+    e.norm = parts.norm ? part("norm", parts.norm) : null();
+    e.update = part("update", nullptr);
     e.infer = step("infer", *p_.infer, p_.infer_uses);
     return e;
   }
@@ -84,6 +77,35 @@ class StepEmitter {
   }
 
   // --- steps
+
+  // A result that is written straight into what it updates must not be made too early either.
+  void need_late_updates() {
+    const Graph& g = *p_.train;
+    const Positions position = positions(g);
+    const StepParts parts = step_parts(g);
+    for (const Node* n : g.nodes()) {
+      if (!n->op->has_effect()) continue;
+      const int earliest = position.at(parts.earliest(*n));
+      const Node* writer = stores_nothing(p_, g, *n) ? n->in(1)->node : n;
+      POCK_CHECK(position.at(writer) > earliest, "{} is changed too early in graph {}", n->in(0)->name,
+                 g.name);
+    }
+  }
+
+  // The kernels of the training graph that are not in a part yet, up to those of `last`, or all.
+  llvm::Constant* part(const std::string& name, const Node* last) {
+    const std::vector<KernelUse>& uses = p_.train_uses;
+    const size_t first = used_;
+    if (!last) used_ = uses.size();
+    for (const Node* n : p_.train->nodes()) {
+      if (!last) break;
+      if (used_ < uses.size() && uses[used_].node == n) ++used_;
+      if (n == last) break;
+    }
+    return step(name, *p_.train, std::span(uses).subspan(first, used_ - first));
+  }
+
+  llvm::Constant* null() { return llvm::ConstantPointerNull::get(b_.getPtrTy()); }
 
   Function* step(const std::string& name, const Graph& g, std::span<const KernelUse> uses) {
     llvm::Type* pointer = b_.getPtrTy();
@@ -149,7 +171,7 @@ class StepEmitter {
   // --- scalars
 
   Function* scalars() {
-    const ScalarFormulas formulas = scalar_formulas(p_.options.optimizer);
+    const ScalarFormulas formulas = scalar_formulas(p_.options.recipe);
     Function* power = integer_power();
     Function* body = function(
         "scalars_formulas",
@@ -160,9 +182,12 @@ class StepEmitter {
     power_ = power;
     const std::vector<pock::Value*>& wanted = p_.train->scalars();
     Value *seed = body->getArg(2), *micro_step = body->getArg(3), *out = body->getArg(4);
+    batch_ = b_.CreateUIToFP(micro_step, b_.getDoubleTy());
+    auto number = [&](const loop::Expr& e) { return b_.CreateFPTrunc(formula_value(e), b_.getFloatTy()); };
+    b_.CreateStore(number(formulas.lr), out);                      // for people
     Value* words[] = {seed, b_.CreateLShr(seed, 32), micro_step};  // in the order of kRandomWords
     for (size_t i = 0; i < wanted.size(); ++i) {
-      Value* to = b_.CreateConstGEP1_64(b_.getFloatTy(), out, i);
+      Value* to = b_.CreateConstGEP1_64(b_.getFloatTy(), out, 1 + i);
       if (wanted[i]->type.dtype == DType::i32) {
         auto* name = std::find(std::begin(kRandomWords), std::end(kRandomWords), wanted[i]->slot);
         POCK_CHECK(name != std::end(kRandomWords), "there is no word {}", wanted[i]->slot);
@@ -171,10 +196,8 @@ class StepEmitter {
       }
       auto formula = std::find_if(formulas.formulas.begin(), formulas.formulas.end(),
                                   [&](const auto& f) { return f.first == wanted[i]->slot; });
-      POCK_CHECK(formula != formulas.formulas.end(), "{} has no formula for {}", p_.options.optimizer.name,
-                 wanted[i]->name);
-      Value* v = b_.CreateFPTrunc(formula_value(formula->second), b_.getFloatTy());
-      b_.CreateStore(v, to);
+      POCK_CHECK(formula != formulas.formulas.end(), "there is no formula for {}", wanted[i]->name);
+      b_.CreateStore(number(formula->second), to);
     }
     b_.CreateRetVoid();
     return with_float_mode("scalars", body);
@@ -186,13 +209,12 @@ class StepEmitter {
       POCK_CHECK(e->buffer == formulas_->buffer && e->args[0]->op == loop::ScalarOp::constant,
                  "formula reads {}", e->buffer->name);
       const int64_t i = e->args[0]->integer, count = static_cast<int64_t>(formulas_->hypers.size());
-      if (i == 2 * count) return step_;
-      Value* hyper =
-          b_.CreateLoad(b_.getDoubleTy(), b_.CreateConstGEP1_64(b_.getDoubleTy(), hypers_, i % count));
-      return i < count ? hyper : b_.CreateCall(power_, {hyper, step_});
+      if (i >= count) return i == count ? step_ : batch_;
+      return b_.CreateLoad(b_.getDoubleTy(), b_.CreateConstGEP1_64(b_.getDoubleTy(), hypers_, i));
     }
     std::vector<Value*> operands;
     for (const loop::Expr& a : e->args) operands.push_back(formula_value(a));
+    if (e->op == loop::ScalarOp::pow) return b_.CreateCall(power_, operands);
     return emit_operation(b_, *e, operands);
   }
 
@@ -229,10 +251,11 @@ class StepEmitter {
   const Program& p_;
   const std::vector<std::vector<Phase>>& phases_;
   llvm::IRBuilder<> b_;
+  size_t used_ = 0;  // of the training graph's kernels, by parts
   Function* spread_ = nullptr;
   Value* bases_[5] = {};  // by Base
   const ScalarFormulas* formulas_ = nullptr;
-  Value *hypers_ = nullptr, *step_ = nullptr;
+  Value *hypers_ = nullptr, *step_ = nullptr, *batch_ = nullptr;
   Function* power_ = nullptr;
 };
 

@@ -1,6 +1,8 @@
 // The entry points of a program: functions that call the kernels of a step in order.
 #pragma once
 
+#include <llvm/IR/Constant.h>
+
 #include <vector>
 
 #include "llvm/emit_kernel.h"
@@ -9,7 +11,7 @@
 namespace pock {
 
 struct EntryPoints {
-  llvm::Function *scalars, *forward, *update, *infer;
+  llvm::Constant *scalars, *forward, *backward, *norm, *update, *infer;  // null where there is no such part
 };
 
 EntryPoints emit_entry_points(llvm::Module&, const Program&, const std::vector<std::vector<Phase>>& phases);

@@ -84,6 +84,8 @@ const char* to_string(ValueKind kind) {
       return "statistic";
     case ValueKind::optimizer:
       return "optimizer";
+    case ValueKind::accumulator:
+      return "accumulator";
     case ValueKind::constant:
       return "constant";
     case ValueKind::scalar:
@@ -140,12 +142,21 @@ Value* Graph::add_statistic(std::string name, Type type, Data data, Loc loc) {
       add_leaf(ValueKind::statistic, std::move(type), std::move(name), std::move(data), std::move(loc)));
 }
 
-Value* Graph::add_optimizer_state(Value* owner, std::string slot, Type type) {
+Value* Graph::add_optimizer_state(Value* owner, std::string slot, Type type, float initial) {
   std::string name = owner->name + "." + slot;
   while (find(name)) name += "_";
   Value* v = params_.emplace_back(add_leaf(ValueKind::optimizer, std::move(type), std::move(name), {}, {}));
   v->owner = owner;
+  v->initial = initial;
   v->slot = std::move(slot);
+  return v;
+}
+
+Value* Graph::add_accumulator(Value* owner) {
+  std::string name = owner->name + ".accumulator";
+  while (find(name)) name += "_";
+  Value* v = params_.emplace_back(add_leaf(ValueKind::accumulator, owner->type, std::move(name), {}, {}));
+  v->owner = owner;
   return v;
 }
 

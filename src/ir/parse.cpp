@@ -1,3 +1,6 @@
+#include <cmath>
+#include <limits>
+
 #include "elements.h"
 #include "lexer.h"
 #include "pock/ir/text.h"
@@ -160,6 +163,8 @@ class Parser {
       leaf([&](const Name& n, Type type) { return g_->add_statistic(n.text(), type, nullptr); });
     else if (word.text == "optimizer")
       leaf([&](const Name& n, Type type) { return optimizer_state(n, type); });
+    else if (word.text == "accumulator")
+      leaf([&](const Name& n, const Type& type) { return accumulator(n, type); });
     else if (word.text == "scalar")
       leaf([&](const Name& n, const Type& type) {
         if (type != Type{} && type != Type{DType::i32, {}})
@@ -193,11 +198,23 @@ class Parser {
     define(n, v);
   }
 
-  Value* optimizer_state(const Name& n, const Type& type) {
+  Value* owner() {
     expect_word("of");
-    Name owner_name = name();
-    Value* owner = known(owner_name);
-    if (owner->kind != ValueKind::param) fail(owner_name.token, "{} is no parameter", owner_name.spelling);
+    Name n = name();
+    Value* v = known(n);
+    if (v->kind != ValueKind::param) fail(n.token, "{} is no parameter", n.spelling);
+    return v;
+  }
+
+  Value* accumulator(const Name& n, const Type& type) {
+    Value* v = g_->add_accumulator(owner());
+    if (v->type != type) fail(n.token, "the parameter is {}", to_string(v->type));
+    v->name = n.text();
+    return v;
+  }
+
+  Value* optimizer_state(const Name& n, const Type& type) {
+    Value* owner = this->owner();
     std::string slot, prefix = owner->name + ".";
     if (accept_word("slot"))
       slot = expect(TokenKind::string, "the slot's name").text;
@@ -207,7 +224,16 @@ class Parser {
       fail(n.token, "the name does not start with {}, so `slot \"NAME\"` must follow", quote(prefix));
     Value* v = g_->add_optimizer_state(owner, slot, type);
     v->name = n.text();
+    if (accept_word("from")) v->initial = number();
     return v;
+  }
+
+  float number() {
+    Token t = expect(TokenKind::number, "a number");
+    double value;
+    if (!parse_number(t.text, &value) || std::abs(value) > std::numeric_limits<float>::max())
+      fail(t, "'{}' is no f32", t.text);
+    return flushed(static_cast<float>(value));
   }
 
   Value* constant(const Name& n, const Type& type) {

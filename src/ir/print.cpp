@@ -19,7 +19,9 @@ std::string leaf_line(const Value* v, const Names& names) {
   if (v->trained) line += " trained";
   if (v->owner) {
     line += " of " + names(v->owner);
-    if (v->name != v->owner->name + "." + v->slot) line += " slot " + quote(v->slot);
+    if (v->kind == ValueKind::optimizer && v->name != v->owner->name + "." + v->slot)
+      line += " slot " + quote(v->slot);
+    if (v->initial != 0) line += fmt::format(" from {}", v->initial);
   }
   if (v->kind == ValueKind::constant && v->data && v->type.elements() <= kInlineElements) {
     auto texts = element_texts(v->type, *v->data);

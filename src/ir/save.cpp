@@ -34,13 +34,10 @@ const char* stored_dtype(DType t) {
 
 Dims stored_dims(const Type& t) { return t.dtype == DType::mask ? Dims{t.bytes()} : t.dims; }
 
-bool is_persistent(const Value* v) {
-  return v->kind == ValueKind::param || v->kind == ValueKind::statistic || v->kind == ValueKind::optimizer;
-}
-
 // Whether the data of a leaf, if it has any, stands in the side file.
 bool is_stored(const Value* v) {
-  return is_persistent(v) || (v->kind == ValueKind::constant && v->type.elements() > kInlineElements);
+  if (v->kind == ValueKind::accumulator) return false;
+  return v->persistent() || (v->kind == ValueKind::constant && v->type.elements() > kInlineElements);
 }
 
 // Optimizer state without data starts at zero, and a file that lacks it says so.

@@ -51,8 +51,8 @@ class Checker {
         if (!names.insert(v->name).second) fault("two values have the name '{}'", v->name);
       if (v->data && static_cast<int64_t>(v->data->size()) != v->type.bytes())
         fault("{} is {} and has {} bytes", names_(v), to_string(v->type), v->data->size());
-      if ((v->kind == ValueKind::optimizer) != (v->owner != nullptr))
-        fault("{} has {} owner", names_(v), v->owner ? "an" : "no");
+      const bool owned = v->kind == ValueKind::optimizer || v->kind == ValueKind::accumulator;
+      if (owned != (v->owner != nullptr)) fault("{} has {} owner", names_(v), v->owner ? "an" : "no");
       if (v->trained && v->kind != ValueKind::param) fault("{} is trained, but no parameter", names_(v));
     }
   }
@@ -65,9 +65,8 @@ class Checker {
       if (!listed) fault("{} is not among the users of {}", show(n), names_(v));
     }
     if (n.op->has_effect()) {
-      ValueKind kind = n.in(0)->kind;
-      if (kind != ValueKind::param && kind != ValueKind::statistic && kind != ValueKind::optimizer)
-        fault("{} stores into {}, which is {}", show(n), names_(n.in(0)), to_string(kind));
+      if (!n.in(0)->persistent())
+        fault("{} stores into {}, which is {}", show(n), names_(n.in(0)), to_string(n.in(0)->kind));
     }
     std::vector<Type> types;
     try {

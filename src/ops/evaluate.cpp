@@ -144,6 +144,8 @@ Memory initial_memory(const Graph& g, Precision precision) {
     if (v->kind == ValueKind::input || v->kind == ValueKind::scalar) continue;
     if (v->data)
       m.set(v, v->data);
+    else if (v->initial != 0)
+      m.set(v, std::vector<double>(v->type.elements(), v->initial));
     else if (void* at = m.at(v); int64_t bytes = held_bytes(v->type, precision))
       std::memset(at, 0, bytes);
   }

@@ -32,6 +32,18 @@ Types step_types(const InferArgs& a, int tensors, int results) {
   return Types(results, a.in(0));
 }
 
+const OpDef kAccumulate{
+    .name = "accumulate",
+    .doc = "sum + share * g, of sum, g, keep, share; share * g where keep is 0, whatever sum holds",
+    .inputs = 4,
+    .infer = [](const InferArgs& a) { return step_types(a, 2, 1); },
+    .gradient = Gradient::none("it is an optimizer's step"),
+    .lower = Scalar([](const ScalarArgs& a) {
+      return select(a.in(2) == lit(0), a.in(3) * a.in(1), fma(a.in(3), a.in(1), a.in(0)));
+    }),
+    .in_place = 1,
+};
+
 const OpDef kSgdStep{
     .name = "sgd_step",
     .doc = "w - lr * (g + weight_decay * w), of w, g, lr, weight_decay",
@@ -91,8 +103,112 @@ const OpDef kAdamStep{
     .in_place = 3,
 };
 
+const OpDef kAdagradStep{
+    .name = "adagrad_step",
+    .doc =
+        "Adagrad, of w, sum, g, lr, eps, weight_decay: g += weight_decay * w; sum' = sum + g * g; w' = w - "
+        "lr * (g / "
+        "(sqrt(sum') + eps))",
+    .inputs = 6,
+    .results = 2,
+    .infer = [](const InferArgs& a) { return step_types(a, 3, 2); },
+    .gradient = Gradient::none("it is an optimizer's step"),
+    .lower = Scalar([](const ScalarArgs& a) {
+      Expr w = a.in(0), g = a.in(2) + a.in(5) * w;
+      Expr sum = a.in(1) + g * g;
+      return Exprs{w - a.in(3) * (g / (sqrt(sum) + a.in(4))), sum};
+    }),
+    .in_place = 2,
+};
+
+// RMSProp in its four forms. Tensors come first: w, the average of squares, that of gradients where `centered`, the
+// momentum's buffer where there is one; then g, lr, alpha, one_minus_alpha, eps, weight_decay, and momentum.
+template <bool centered, bool momentum>
+Exprs rmsprop(const ScalarArgs& a) {
+  constexpr int kState = 2 + centered + momentum;
+  Expr w = a.in(0), lr = a.in(kState + 1), alpha = a.in(kState + 2), rest = a.in(kState + 3);
+  Expr g = a.in(kState) + a.in(kState + 5) * w;
+  Expr squares = alpha * a.in(1) + rest * (g * g), mean, spread = squares;
+  if (centered) {
+    mean = alpha * a.in(2) + rest * g;
+    spread = max(squares - mean * mean, lit(0));  // rounding must not make it negative
+  }
+  Expr step = g / (sqrt(spread) + a.in(kState + 4));
+  if (momentum) step = a.in(kState + 6) * a.in(kState - 1) + step;
+  Exprs results = {w - lr * step, squares};
+  if (centered) results.push_back(mean);
+  if (momentum) results.push_back(step);
+  return results;
+}
+
+template <bool centered, bool momentum>
+OpDef rmsprop_step(const char* name, const char* doc) {
+  return {
+      .name = name,
+      .doc = doc,
+      .inputs = 8 + centered + 2 * momentum,
+      .results = 2 + centered + momentum,
+      .infer =
+          [](const InferArgs& a) { return step_types(a, 3 + centered + momentum, 2 + centered + momentum); },
+      .gradient = Gradient::none("it is an optimizer's step"),
+      .lower = Scalar([](const ScalarArgs& a) { return rmsprop<centered, momentum>(a); }),
+      .in_place = 2 + centered + momentum};
+}
+
+const OpDef kRmspropStep =
+    rmsprop_step<false, false>("rmsprop_step",
+                               "RMSProp, of w, v, g, lr, alpha, one_minus_alpha, eps, weight_decay: g += "
+                               "weight_decay * w; v' = alpha * v + "
+                               "one_minus_alpha * g * g; w' = w - lr * (g / (sqrt(v') + eps))");
+const OpDef kRmspropCenteredStep =
+    rmsprop_step<true, false>("rmsprop_centered_step",
+                              "rmsprop_step with the mean gradient m behind v: m' = alpha * m + "
+                              "one_minus_alpha * g; under the root stands v' - "
+                              "m' * m'");
+const OpDef kRmspropMomentumStep =
+    rmsprop_step<false, true>("rmsprop_momentum_step",
+                              "rmsprop_step with a buffer b behind v and momentum behind weight_decay: b' = "
+                              "momentum * b + g / (sqrt(v') + eps); "
+                              "w' = w - lr * b'");
+const OpDef kRmspropCenteredMomentumStep =
+    rmsprop_step<true, true>("rmsprop_centered_momentum_step",
+                             "rmsprop_centered_step and rmsprop_momentum_step in one, of w, v, m, b, g, ...");
+
+const OpDef kLionStep{
+    .name = "lion_step",
+    .doc =
+        "Lion, of w, m, g, lr, beta1, one_minus_beta1, beta2, one_minus_beta2, weight_decay: c = beta1 * m + "
+        "one_minus_beta1 * g; w' = w - lr * (sign(c) + weight_decay * w), not a number where c is not "
+        "finite; m' = "
+        "beta2 * m + one_minus_beta2 * g",
+    .inputs = 9,
+    .results = 2,
+    .infer = [](const InferArgs& a) { return step_types(a, 3, 2); },
+    .gradient = Gradient::none("it is an optimizer's step"),
+    .lower = Scalar([](const ScalarArgs& a) {
+      Expr w = a.in(0), m = a.in(1), g = a.in(2);
+      Expr c = a.in(4) * m + a.in(5) * g;
+      // The difference is 0, or NaN: a gradient that is not finite must not hide behind its sign.
+      Expr sign = select(c < lit(0), lit(-1), select(c > lit(0), lit(1), lit(0))) + (c - c);
+      return Exprs{w - a.in(3) * (sign + a.in(8) * w), a.in(6) * m + a.in(7) * g};
+    }),
+    .in_place = 2,
+};
+
 }  // namespace
 
-OpList update_ops() { return {&kUpdate, &kSgdStep, &kMomentumStep, &kAdamStep}; }
+OpList update_ops() {
+  return {&kUpdate,
+          &kAccumulate,
+          &kSgdStep,
+          &kMomentumStep,
+          &kAdamStep,
+          &kAdagradStep,
+          &kRmspropStep,
+          &kRmspropCenteredStep,
+          &kRmspropMomentumStep,
+          &kLionStep,
+          &kRmspropCenteredMomentumStep};
+}
 
 }  // namespace pock

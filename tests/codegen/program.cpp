@@ -61,7 +61,7 @@ Compiled compile(const std::string& optimizer, const std::function<void(CompileO
   PassOptions passes;
   passes.losses = {parse_loss("cross-entropy")};
   passes.freeze = {"b2"};
-  passes.optimizer = parse_optimizer(optimizer);
+  passes.recipe.optimizer = parse_optimizer(optimizer);
   c.train = model();
   c.infer = model();
   run_passes(*c.train, training_pipeline(), passes);
@@ -69,7 +69,7 @@ Compiled compile(const std::string& optimizer, const std::function<void(CompileO
   run_passes(*c.infer, inference_pipeline(), passes);
   CompileOptions options;
   options.target = find_target("host");
-  options.optimizer = passes.optimizer;
+  options.recipe = passes.recipe;
   options.losses = passes.losses;
   options.model_name = "net.onnx";
   if (change) change(options);
@@ -140,7 +140,7 @@ void expect_training_like_interpreter(Compiled c, bool alone = false) {
     m.set(c.train->find("labels"), make_data(y.data(), y.size() * 4));
     step.table->scalars(hypers.data(), s, kSeed, s, step.memory.scalars);
     for (size_t i = 0; i < c.train->scalars().size(); ++i)
-      m.set(c.train->scalars()[i], make_data({step.memory.scalars[i]}));
+      m.set(c.train->scalars()[i], make_data({step.memory.scalars[1 + i]}));
     evaluate(*c.train, m);
     step.table->forward(&step.memory, threads);
     float loss;
@@ -193,10 +193,65 @@ TEST(Program, ScalarsOfAStep) {
     if (name == "step_size") expected = 0.25 / (1 - std::pow(0.875, 37));
     if (name == "inv_sqrt_bias2") expected = 1 / std::sqrt(1 - std::pow(0.999, 37));
     if (expected == 0) continue;
-    EXPECT_FLOAT_EQ(step.memory.scalars[i], expected) << name;
+    EXPECT_FLOAT_EQ(step.memory.scalars[1 + i], expected) << name;
     ++checked;
   }
   EXPECT_EQ(checked, 2);
+  EXPECT_EQ(step.memory.scalars[0], 0.25f);
+}
+
+// A loss of 0 whose gradient is beyond all floats.
+TEST(Program, AGradientIsMeasuredBeforeAnythingChanges) {
+  Graph train("train");
+  Value* x = train.add_input("x", {DType::f32, {4, 3}});
+  Value* w = train.add_param("w", {DType::f32, {3}}, make_data({0.0f, 0.0f, 0.0f}));
+  Value* scale = train.add_param("scale", {DType::f32, {3}}, make_data({1.0f, 1.0f, 1.0f}));
+  Value* shift = train.add_param("shift", {DType::f32, {3}}, make_data({0.0f, 0.0f, 0.0f}));
+  Value* mean = train.add_statistic("mean", {DType::f32, {3}}, make_data({0.0f, 0.0f, 0.0f}));
+  Value* variance = train.add_statistic("variance", {DType::f32, {3}}, make_data({1.0f, 1.0f, 1.0f}));
+  Builder b(train);
+  Node* norm =
+      b.make("batch_norm", {x, scale, shift, mean, variance}, {{"epsilon", 1e-5}, {"momentum", 0.9}});
+  Value *zero = b.mul(norm->out(), w), *huge = b.constant(1e38f);
+  train.add_output(b.reduce_sum(b.mul(b.mul(zero, huge), huge), {0, 1}), "loss");
+  std::unique_ptr<Graph> infer = train.clone();
+  PassOptions passes;
+  passes.recipe.optimizer = parse_optimizer("adam");
+  passes.recipe.skip_nonfinite = true;
+  run_passes(train, training_pipeline(), passes);
+  passes.inference = true;
+  run_passes(*infer, inference_pipeline(), passes);
+  for (bool in_place : {false, true}) {
+    CompileOptions options;
+    options.target = find_target("host");
+    options.recipe = passes.recipe;
+    options.plan.updates_in_place = in_place;
+    Program program = lower(train, *infer, options);
+    Step step(program);
+    ASSERT_TRUE(step.table);
+    const std::vector<float> samples = random_floats(12, 5);
+    std::memcpy(step.memory.arena + step.table->inputs[0].offset, samples.data(), 48);
+    std::vector<double> hypers;
+    for (uint32_t i = 0; i < step.table->hyper_count; ++i) hypers.push_back(step.table->hypers[i].value);
+    const std::string params(step.memory.params, step.table->params_bytes),
+        state(step.memory.state, step.table->state_bytes);
+    auto number = [&](uint64_t offset) {
+      float value;
+      std::memcpy(&value, step.memory.arena + offset, sizeof value);
+      return value;
+    };
+    step.table->scalars(hypers.data(), 1, 0, 1, step.memory.scalars);
+    step.table->forward(&step.memory, nullptr);
+    EXPECT_EQ(number(step.table->loss_offset), 0);
+    EXPECT_EQ(step.table->backward, nullptr);
+    ASSERT_TRUE(step.table->norm);
+    step.table->norm(&step.memory, nullptr);
+    EXPECT_FALSE(std::isfinite(number(step.table->norm_offset)));
+    EXPECT_EQ(std::string(step.memory.params, step.table->params_bytes), params);
+    EXPECT_EQ(std::string(step.memory.state, step.table->state_bytes), state);
+    step.table->update(&step.memory, nullptr);
+    EXPECT_NE(std::string(step.memory.params, step.table->params_bytes), params);
+  }
 }
 
 // Whatever the caller's rounding is, the step has its own, and gives the caller's back.
@@ -279,7 +334,7 @@ TEST(Program, LabelsMayBeOverwritten) {
   }
   CompileOptions options;
   options.target = find_target("host");
-  options.optimizer = passes.optimizer;
+  options.recipe = passes.recipe;
   Program program = lower(*graphs[0], *graphs[1], options);
   const Graph& infer = *graphs[1];
   const Plan& plan = program.infer_plan;

@@ -23,7 +23,9 @@ graph @fit-2.b {
   param %"my \"odd\"\n\x01 weight" : f32[4]
   statistic %m : f32[4]
   optimizer %layer/w.1.momentum : f32[4] of %layer/w.1
-  optimizer %layer/w.1.momentum_ : f32[4] of %layer/w.1 slot "momentum"
+  optimizer %layer/w.1.momentum_ : f32[4] of %layer/w.1 slot "momentum" from 0.1
+  optimizer %layer/w.1.sum : f32[4] of %layer/w.1 from 1e-10
+  accumulator %layer/w.1.accumulator : f32[4] of %layer/w.1
   const %const.0 : f32[] = -0
   const %named : f32[2,2] = [0.1, inf, -inf, nan]
   const %const.1 : i64[2] = [-9223372036854775808, 9223372036854775807]
@@ -55,7 +57,7 @@ TEST(Text, PrintingWhatWasParsedGivesTheSameText) {
   EXPECT_EQ(g->find("layer/w.1.momentum_")->slot, "momentum");
   EXPECT_EQ(g->nodes()[0]->loc.name, "conv \"1\"");
   EXPECT_EQ(g->nodes()[0]->loc.op, "Conv");
-  EXPECT_EQ(to_string(g->nodes()[0]->loc), "whole.pock:19:3: node 'conv \"1\"' (Conv)");
+  EXPECT_EQ(to_string(g->nodes()[0]->loc), "whole.pock:21:3: node 'conv \"1\"' (Conv)");
   EXPECT_EQ(to_string(g->find("m")->loc()), "whole.pock:8:13: statistic 'm'");
 }
 
@@ -115,6 +117,8 @@ TEST(Text, ErrorsNameTheirPlace) {
   expect_error("  scalar %s : f32[2]", "5:10: a scalar is f32[] or i32[], not f32[2]");
   expect_error("  optimizer %s : f32[3] of %x", "5:28: %x is no parameter");
   expect_error("  optimizer %s : f32[3] of %w", "5:13: the name does not start with \"w.\"");
+  expect_error("  optimizer %w.s : f32[3] of %w from 1e99", "5:38: '1e99' is no f32");
+  expect_error("  accumulator %a : f32[4] of %w", "5:15: the parameter is f32[3]");
   expect_error("  output \"x\"", "5:10: expected the name of a value, found \"x\"");
   expect_error("  %0 = relu(%x) : f32[2,3] in_place 1", "5:28: in_place names no input of relu");
   expect_error("  %0 = relu(%x) : f32[2,3] in_place", " %0 = relu may not take over the memory of input 0");

@@ -119,7 +119,8 @@ static void train(long steps, int shuffle) {
     size_t row;
     float loss;
     for (row = 0; row < net_BATCH; ++row) {
-      size_t i = shuffle ? net_shuffled(&trainer, (uint32_t)row) : trainer.position + row;
+      size_t i = shuffle ? net_shuffled(&trainer, (uint32_t)row)
+                         : trainer.position + trainer.batches * net_BATCH + row;
       memcpy(x + row * features, data + i * features, features * sizeof(float));
       y[row] = labels[i];
     }

@@ -101,6 +101,18 @@ TEST_F(Pair, SameBitsAsTheTrainer) {
   }
 }
 
+// The library counts batches, the trainer steps; both begin another epoch where no whole step is left.
+TEST_F(Pair, StepsOfSeveralBatches) {
+  prepare("bn_cnn", {"--accumulate", "3", "--clip-norm", "1", "--schedule", "linear:steps=50"}, "adam");
+  const int steps = static_cast<int>(samples_) / (3 * net_->batch) + 2;
+  train(steps, "steps");
+  drive({"shuffle", "train=" + std::to_string(3 * steps), "save=whole"});
+  expect_same("whole", "steps");
+  drive({"load=steps", "shuffle", "train=3", "save=one"});
+  train(steps + 1, "steps", {"--resume", "steps"});
+  expect_same("one", "steps");
+}
+
 TEST_F(Pair, EachGoesOnFromTheOther) {
   prepare("bn_cnn", {"--seed", "7"}, "adam");
   train(9, "whole", {"--no-shuffle"});

@@ -165,6 +165,7 @@ const struct pock_program pock_program = {
     .model = "fake.onnx",
     .model_hash = FAKE_HASH,
     .optimizer = FAKE_OPTIMIZER,
+    .schedule = "constant:warmup=0",
     .loss = "squared-error",
 #ifdef FAKE_BIAS_ONLY
     .scheme = "1 of 3 parameters: fc.b",

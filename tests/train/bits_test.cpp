@@ -2,6 +2,7 @@
 // stopping and resuming; and the interpreter, which reads the same graphs.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -86,13 +87,13 @@ TEST_P(Bits, Interpreter) {
   Net net(GetParam());
   PassOptions options;
   options.losses = {parse_loss("cross-entropy")};
-  options.optimizer = parse_optimizer(net.optimizer);
+  options.recipe.optimizer = parse_optimizer(net.optimizer);
   std::unique_ptr<Graph> g = import_onnx(net.folder + "/model.onnx", {net.batch, {}});
   run_passes(*g, training_pipeline(), options);
   Memory memory = initial_memory(*g);
   Array data = read_npy(net.data + "/data.npy"), labels = read_npy(net.data + "/labels.npy");
   std::vector<double> x = data.numbers(), y = labels.numbers();
-  ScalarFormulas formulas = scalar_formulas(options.optimizer);
+  ScalarFormulas formulas = scalar_formulas(options.recipe);
   size_t sample = x.size() / data.dims[0];
   const int steps = 3;
   Trained want = train(net, steps, {}, {"--threads", "1"});
@@ -121,15 +122,23 @@ TEST_P(Bits, Interpreter) {
 
 INSTANTIATE_TEST_SUITE_P(Nets, Bits, testing::ValuesIn(kNets), name_of);
 
-// Stopped in the middle of an epoch with shuffled data: moments, step number and order go on where they were.
-TEST(Resume, KeepsTheStateOfEveryOptimizer) {
-  for (const char* optimizer :
-       {"sgd:lr=0.05", "sgd:lr=0.05,momentum=0.9", "adamw:lr=0.01,weight_decay=0.1"}) {
-    SCOPED_TRACE(optimizer);
+// Stopped in the middle of an epoch with shuffled data: moments, step number, rate and order go on where they were.
+TEST(Resume, KeepsTheStateOfEveryRecipe) {
+  const std::vector<std::vector<std::string>> recipes = {
+      {"sgd:lr=0.05"},
+      {"sgd:lr=0.05,momentum=0.9"},
+      {"adam"},
+      {"adamw:lr=0.01,weight_decay=0.1"},
+      {"adagrad:lr_decay=0.1,initial_accumulator_value=0.1"},
+      {"rmsprop:centered=1,momentum=0.9"},
+      {"lion:lr=0.001"},
+      {"adam", "--schedule", "cosine:steps=23,warmup=5", "--accumulate", "2", "--clip-norm", "0.5"}};
+  for (const std::vector<std::string>& recipe : recipes) {
+    SCOPED_TRACE(recipe.back());
     Net net("mlp");
-    net.optimizer = optimizer;
+    net.optimizer = recipe[0];
     TempDir dir;
-    compile(net, dir);
+    compile(net, dir, {recipe.begin() + 1, recipe.end()});
     auto train_to = [&](const std::string& steps, std::vector<std::string> more) {
       std::vector<std::string> argv = {dir / "trainer", "train",
                                        "--data",        net.folder + "/data.npy",
@@ -146,6 +155,132 @@ TEST(Resume, KeepsTheStateOfEveryOptimizer) {
     train_to("23", {dir / "c", "--resume", dir / "c"});
     EXPECT_TRUE(read_file(dir / "c") == read_file(dir / "straight"));
   }
+}
+
+// What stands between gradients and optimizer, on nets with and without batch norm: threads, and passes that move or
+// copy what is computed.
+TEST(RecipeBits, ThreadsAndSwitches) {
+  const std::vector<std::vector<std::string>> recipes = {
+      {"--clip-norm", "0.5", "--clip-value", "0.1"},
+      {"--accumulate", "2"},
+      {"--accumulate", "3", "--clip-norm", "0.5", "--skip-nonfinite", "--schedule", "linear:steps=9"}};
+  const std::vector<std::vector<std::string>> ways = {{"--no-immediate-update"},
+                                                      {"--no-update-in-place"},
+                                                      {"--no-recompute", "--no-inplace"},
+                                                      {"--no-cse", "--no-dce", "--no-fold-constants"},
+                                                      {"--no-immediate-update", "--no-update-in-place"}};
+  for (const char* name : {"bn_cnn", "dropped"})
+    for (const std::vector<std::string>& recipe : recipes) {
+      SCOPED_TRACE(std::string(name) + " " + recipe[0] + " " + recipe[1]);
+      const Net net(name);
+      const Trained want = train(net, 4, recipe, {"--threads", "1"});
+      expect_same(want, train(net, 4, recipe, {"--threads", "3", "--poison-arena"}));
+      for (std::vector<std::string> flags : ways) {
+        SCOPED_TRACE(flags[0]);
+        flags.insert(flags.end(), recipe.begin(), recipe.end());
+        expect_same(want, train(net, 4, flags, {"--threads", "2"}));
+      }
+    }
+}
+
+// Where nothing is computed from a whole batch, batches added up are one large batch.
+TEST(Accumulation, EqualsOneLargeBatch) {
+  Net net("mlp");
+  net.optimizer = "sgd:lr=0.05,momentum=0.9";
+  const int batch = net.batch;
+  net.batch = 4 * batch;
+  const Trained large = train(net, 12);
+  net.batch = batch;
+  const Trained four = train(net, 12, {"--accumulate", "4"});
+  ASSERT_EQ(four.losses.size(), large.losses.size());
+  for (size_t i = 0; i < four.losses.size(); ++i)
+    EXPECT_NEAR(four.losses[i], large.losses[i], 1e-6 * large.losses[i]) << "step " << i + 1;
+  for (const auto& [name, array] : large.checkpoint.tensors) {
+    const std::vector<double> a = array.numbers(), b = four.checkpoint.tensors.at(name).numbers();
+    double apart = 0, size = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      apart += (a[i] - b[i]) * (a[i] - b[i]);
+      size += a[i] * a[i];
+    }
+    EXPECT_LE(std::sqrt(apart), 1e-6 * std::sqrt(size)) << name;
+  }
+  // One batch a step is what there is without it.
+  expect_same(train(net, 12), train(net, 12, {"--accumulate", "4"}, {"--accumulate", "1"}));
+}
+
+// One epoch in file order over data of which one sample is NaN: the step that it is in never was.
+class NotFinite : public testing::Test {
+ protected:
+  NotFinite() {
+    net_.optimizer = "adam:lr=0.01";
+    data_ = read_npy(net_.data + "/data.npy");
+    labels_ = read_npy(net_.data + "/labels.npy");
+  }
+
+  // The first `count` samples, without those from `hole` to `end`; sample `spoilt` is NaN.
+  void prepare(int count, int hole, int end, int spoilt) {
+    const size_t sample = data_.bytes.size() / data_.dims[0], label = labels_.bytes.size() / labels_.dims[0];
+    std::string x = data_.bytes.substr(0, count * sample), y = labels_.bytes.substr(0, count * label);
+    if (spoilt >= 0) x.replace(spoilt * sample, 4, bytes_of(std::vector<float>{std::nanf("")}));
+    x.erase(hole * sample, (end - hole) * sample);
+    y.erase(hole * label, (end - hole) * label);
+    const int left = count - (end - hole);
+    std::string dims = fmt::format("({}", left);
+    for (size_t i = 1; i < data_.dims.size(); ++i) dims += fmt::format(", {}", data_.dims[i]);
+    dir_.write("data.npy", npy("<f4", dims + ")", x));
+    dir_.write("labels.npy", npy("<i8", fmt::format("({},)", left), y));
+    net_.data = dir_.path;
+  }
+
+  Ran train() {
+    Ran ran = run({dir_ / "trainer", "train", "--data", dir_ / "data.npy", "--labels", dir_ / "labels.npy",
+                   "--epochs", "1", "--no-shuffle", "--log", "json", "--checkpoint", dir_ / "checkpoint"});
+    return ran;
+  }
+
+  Net net_{"mlp"};
+  Array data_, labels_;
+  TempDir dir_;
+};
+
+TEST_F(NotFinite, SkippedStepsNeverWere) {
+  const int b = net_.batch;
+  for (int batches : {1, 2}) {
+    SCOPED_TRACE(batches);
+    const int step = b * batches, count = 5 * step;
+    std::vector<std::string> flags = {"--skip-nonfinite"};
+    if (batches > 1) flags.insert(flags.end(), {"--accumulate", std::to_string(batches)});
+    compile(net_, dir_, flags);
+    prepare(count, 0, 0, 3 * step - 1);  // in the third step, its last batch
+    Ran ran = train();
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    EXPECT_NE(ran.err.find("the loss of step 3 is not finite: its samples are skipped"), std::string::npos)
+        << ran.err;
+    EXPECT_NE(ran.err.find("1 steps were skipped"), std::string::npos) << ran.err;
+    const Safetensors skipped = read_safetensors(dir_ / "checkpoint");
+    prepare(count, 2 * step, 3 * step, -1);
+    Ran without = train();
+    ASSERT_EQ(without.status, 0) << without.err;
+    EXPECT_EQ(ran.out, without.out);
+    for (const auto& [name, array] : read_safetensors(dir_ / "checkpoint").tensors)
+      EXPECT_TRUE(array.bytes == skipped.tensors.at(name).bytes) << name << " differs";
+  }
+}
+
+TEST_F(NotFinite, EndsTheRunWhereNothingElseIsSaid) {
+  compile(net_, dir_, {});
+  prepare(5 * net_.batch, 0, 0, 3 * net_.batch);
+  Ran ran = train();
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_NE(ran.err.find("the loss of step 4 is not finite"), std::string::npos) << ran.err;
+}
+
+TEST_F(NotFinite, AWholeEpochOfThemEndsTheRun) {
+  compile(net_, dir_, {"--skip-nonfinite"});
+  prepare(net_.batch, 0, 0, 0);
+  Ran ran = train();
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_NE(ran.err.find("step 1 was skipped as often as an epoch has steps"), std::string::npos) << ran.err;
 }
 
 // Every --no-NAME: the same bits for every net, and a different graph, kernels or plan for at least one.

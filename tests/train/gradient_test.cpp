@@ -38,7 +38,7 @@ TEST_P(NetGradient, AgreesWithDifferences) {
       data[i] = v->name == "labels" ? static_cast<double>(i % 3) : normal(random);
     memory.set(v, data);
   }
-  set_scalars(*g, scalar_formulas(options.optimizer), 1, &memory);
+  set_scalars(*g, scalar_formulas(options.recipe), 1, &memory);
   evaluate(*g, memory);
   int checked = 0;
   for (const Value* p : g->params()) {

@@ -25,7 +25,7 @@ struct Step {
   explicit Step(PassOptions options) {
     Net net("bn_cnn");
     options.losses = {parse_loss("cross-entropy")};
-    options.optimizer = parse_optimizer(net.optimizer);
+    options.recipe.optimizer = parse_optimizer(net.optimizer);
     g = import_onnx(net.folder + "/model.onnx", {net.batch, {}});
     run_passes(*g, training_pipeline(), options);
     memory = initial_memory(*g, loop::Precision::f64);
@@ -37,7 +37,7 @@ struct Step {
         data[i] = v->name == "labels" ? static_cast<double>(i % 7) : normal(random);
       memory.set(v, data);
     }
-    set_scalars(*g, scalar_formulas(options.optimizer), 1, &memory);
+    set_scalars(*g, scalar_formulas(options.recipe), 1, &memory);
     evaluate(*g, memory);
   }
   double loss() const { return memory.read(g->outputs()[0])[0]; }

@@ -13,7 +13,7 @@ namespace pock::test {
 namespace {
 
 using Args = std::vector<std::string>;
-constexpr double kTolerance = 1e-3;
+constexpr double kTolerance = 1e-5;
 
 const std::string kFolder = std::string(kSourceDir) + "/tests/train/recipes/";
 
@@ -31,6 +31,7 @@ struct Recipe {
       std::string output = label;
       data.insert(data.end(), {"--labels", output + "=" + kFolder + output + ".npy"});
     }
+    rates = r["rates"].get<std::vector<double>>();
     loss64 = r["loss64"].get<std::vector<double>>();
     loss32 = r["loss32"].get<std::vector<double>>();
     loss_before = r["before"]["loss"];
@@ -48,7 +49,7 @@ struct Recipe {
 
   int batch, steps;
   Args compile, train, data = {"--data", kFolder + "data.npy"};
-  std::vector<double> loss64, loss32;
+  std::vector<double> rates, loss64, loss32;
   double loss_before, accuracy_before;
 };
 
@@ -64,7 +65,12 @@ TEST_P(Recipes, AsInPyTorch) {
   ASSERT_EQ(ran.status, 0) << ran.err;
   std::vector<double> ours;
   std::istringstream lines(ran.out);
-  for (std::string line; std::getline(lines, line);) ours.push_back(nlohmann::json::parse(line)["loss"]);
+  for (std::string line; std::getline(lines, line);) {
+    auto step = nlohmann::json::parse(line);
+    const double rate = recipe.rates[ours.size()];
+    EXPECT_NEAR(step["lr"], rate, 1.2e-7 * rate + 1e-12) << line;
+    ours.push_back(step["loss"]);
+  }
   ASSERT_EQ(ours.size(), recipe.loss64.size());
   double torch = 0, worst = 0;
   for (size_t i = 0; i < ours.size(); ++i)
@@ -78,7 +84,9 @@ TEST_P(Recipes, AsInPyTorch) {
 }
 
 // 84 samples in batches of 8: the last one is not full.
-TEST_P(Recipes, EvaluationIsTheMeanOverAllSamples) {
+class Evaluation : public testing::TestWithParam<std::string> {};
+
+TEST_P(Evaluation, IsTheMeanOverAllSamples) {
   Recipe recipe(GetParam());
   TempDir dir;
   Args argv = {recipe.trainer_in(dir), "eval", "--log", "json"};
@@ -96,12 +104,14 @@ Args names() {
   for (const auto& [name, recipe] : all["recipes"].items()) names.push_back(name);
   return names;
 }
-INSTANTIATE_TEST_SUITE_P(Recorded, Recipes, testing::ValuesIn(names()), [](const auto& info) {
+std::string identifier(const testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
   std::replace_if(
       name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
   return name;
-});
+}
+INSTANTIATE_TEST_SUITE_P(Recorded, Recipes, testing::ValuesIn(names()), identifier);
+INSTANTIATE_TEST_SUITE_P(Recorded, Evaluation, testing::Values("three losses", "accumulated"), identifier);
 
 }  // namespace
 }  // namespace pock::test

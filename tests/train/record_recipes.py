@@ -10,6 +10,7 @@ float64 and in float32. The folder recipes/ beside this script receives
 """
 import argparse
 import json
+import math
 import pathlib
 
 import numpy as np
@@ -62,12 +63,36 @@ class Recipe:
     """`compile` and `train` are options of pockc and of the trainer; the rest says the same to PyTorch."""
 
     labels = ["scores"]
+    batches = 1  # a step
 
-    def __init__(self, compile, train=()):
-        self.compile, self.train = list(compile), list(train)
+    def __init__(self, compile, optimizer, train=()):
+        self.compile, self.train, self.optimizer = list(compile), list(train), optimizer
+
+    def schedule(self, optimizer):
+        """A scheduler of PyTorch."""
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+
+    def clip(self, parameters):
+        pass
 
     def loss(self, outputs, labels, dtype):
         return F.cross_entropy(outputs[0], labels["scores"], ignore_index=-1)
+
+
+class Lion(torch.optim.Optimizer):
+    """As its paper has it; PyTorch has none."""
+
+    def __init__(self, params, lr, betas=(0.9, 0.99), weight_decay=0.0):
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            (beta1, beta2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
+            for p in (p for p in group["params"] if p.grad is not None):
+                m = self.state[p].setdefault("m", torch.zeros_like(p))
+                p -= lr * ((beta1 * m + (1 - beta1) * p.grad).sign() + decay * p)
+                m.mul_(beta2).add_(p.grad, alpha=1 - beta2)
 
 
 class Losses(Recipe):
@@ -83,8 +108,85 @@ class Losses(Recipe):
 ENTROPY = ["--loss", "cross-entropy:ignore_index=-1"]
 THREE = ["--loss", "scores=cross-entropy:class_weights=class_weights.txt,ignore_index=-1,label_smoothing=0.1",
          "--loss", "box=huber:delta=0.75,weight=0.5", "--loss", "flag=bce:weight=2"]
+
+
+def with_optimizer(text, make):
+    return Recipe(ENTROPY + ["--optimizer", text], make)
+
+
+def sgd(params):
+    return torch.optim.SGD(params, lr=0.2)
+
+
+def adamw(params):
+    return torch.optim.AdamW(params, lr=0.02, weight_decay=0.1)
+
+
+class Scheduled(Recipe):
+    """Decoupled weight decay follows the rate too."""
+
+    def __init__(self, text, schedule, train=()):
+        super().__init__(ENTROPY + ["--optimizer", "adamw:lr=0.02,weight_decay=0.1", "--schedule", text], adamw, train)
+        self.schedule = schedule
+
+
+def warmed_up(warmup, after):
+    """The factor of the rate: equal parts up to 1, then `after` of the steps since."""
+    return lambda o: torch.optim.lr_scheduler.LambdaLR(
+        o, lambda step: (step + 1) / warmup if step < warmup else after(step - warmup))
+
+
+class Gathered(Recipe):
+    """Several batches a step, and clipping."""
+
+    def __init__(self, options, batches=1, value=None, norm=None, train=()):
+        super().__init__(ENTROPY + ["--optimizer", "sgd:lr=0.2,momentum=0.9"] + options,
+                         lambda p: torch.optim.SGD(p, lr=0.2, momentum=0.9), train)
+        self.batches, self.value, self.norm = batches, value, norm
+
+    def clip(self, parameters):
+        parameters = list(parameters)
+        if self.value:
+            nn.utils.clip_grad_value_(parameters, self.value)
+        if self.norm:
+            nn.utils.clip_grad_norm_(parameters, self.norm)
+
+
 RECIPES = {
-    "three losses": Losses(THREE + ["--optimizer", "sgd:lr=0.2"]),
+    "three losses": Losses(THREE + ["--optimizer", "sgd:lr=0.2"], sgd),
+    "nesterov": with_optimizer("sgd:lr=0.1,momentum=0.9,nesterov=1,weight_decay=0.01",
+                               lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01)),
+    "adam": with_optimizer("adam:lr=0.02,weight_decay=0.01", lambda p: torch.optim.Adam(p, lr=0.02, weight_decay=0.01)),
+    "adamw": with_optimizer("adamw:lr=0.02,beta1=0.8,beta2=0.95,weight_decay=0.1",
+                            lambda p: torch.optim.AdamW(p, lr=0.02, betas=(0.8, 0.95), weight_decay=0.1)),
+    "adagrad": with_optimizer("adagrad:lr=0.1,lr_decay=0.02,initial_accumulator_value=0.1,weight_decay=0.01",
+                              lambda p: torch.optim.Adagrad(p, lr=0.1, lr_decay=0.02, initial_accumulator_value=0.1,
+                                                            weight_decay=0.01)),
+    "rmsprop": with_optimizer("rmsprop:lr=0.01,alpha=0.9", lambda p: torch.optim.RMSprop(p, lr=0.01, alpha=0.9)),
+    "rmsprop centered": with_optimizer("rmsprop:lr=0.002,alpha=0.95,eps=1e-4,momentum=0.8,centered=1,weight_decay=0.01",
+                                       lambda p: torch.optim.RMSprop(p, lr=0.002, alpha=0.95, eps=1e-4, momentum=0.8,
+                                                                     centered=True, weight_decay=0.01)),
+    "lion": with_optimizer("lion:lr=0.01,beta1=0.8,beta2=0.95,weight_decay=0.1",
+                           lambda p: Lion(p, 0.01, (0.8, 0.95), 0.1)),
+    "warm-up": Scheduled("constant:warmup=7", warmed_up(7, lambda step: 1.0)),
+    "step": Scheduled("step:step_size=4,gamma=0.5", lambda o: torch.optim.lr_scheduler.StepLR(o, 4, 0.5)),
+    "step after a warm-up": Scheduled("step:step_size=10,warmup=5", warmed_up(5, lambda step: 0.1 ** (step // 10))),
+    "cosine": Scheduled("cosine:min_lr=0.001,steps=30",
+                        lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 30, 0.001)),
+    "cosine over the whole run": Scheduled(
+        "cosine:warmup=6", warmed_up(6, lambda step: (1 + math.cos(math.pi * step / (STEPS - 6))) / 2)),
+    "linear": Scheduled("linear:steps=20,min_lr=0.002",
+                        lambda o: torch.optim.lr_scheduler.LinearLR(o, 1.0, 0.1, 20)),
+    "linear, changed at run time": Scheduled(
+        "linear", warmed_up(4, lambda step: 1 - min(step / 16, 1)), ["--opt", "warmup=4", "--opt", "steps=20"]),
+    "accumulated": Gathered(["--accumulate", "2"], batches=2),
+    "accumulated by threes, said at run time": Gathered(["--accumulate", "2"], batches=3, train=["--accumulate", "3"]),
+    "values clipped": Gathered(["--clip-value", "0.03"], value=0.03),
+    "norm clipped": Gathered(["--clip-norm", "0.25"], norm=0.25),
+    "a norm that is never reached": Gathered(["--clip-norm", "100", "--skip-nonfinite"], norm=100),
+    "accumulated and clipped twice": Gathered(
+        ["--accumulate", "4", "--clip-value", "0.05", "--clip-norm", "9", "--skip-nonfinite"], 4, 0.05, 0.2,
+        train=["--opt", "clip_norm=0.2"]),
 }
 
 
@@ -104,16 +206,23 @@ def scores_of_all(recipe, data):
 
 def run(recipe, dtype, data):
     net = make_net().to(dtype)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.2)
-    losses = []
+    optimizer = recipe.optimizer(net.parameters())
+    schedule = recipe.schedule(optimizer)
+    losses, rates = [], []
+    samples = BATCH * recipe.batches
     for step in range(STEPS):
-        rows = rows_of(data, step % (SAMPLES // BATCH) * BATCH, BATCH)
-        loss = recipe.loss(net(rows["data"].to(dtype)), rows, dtype)
         optimizer.zero_grad()
-        loss.backward()
+        losses.append(0.0)
+        for batch in range(recipe.batches):
+            rows = rows_of(data, step % (SAMPLES // samples) * samples + batch * BATCH, BATCH)
+            loss = recipe.loss(net(rows["data"].to(dtype)), rows, dtype) / recipe.batches
+            loss.backward()
+            losses[-1] += loss.item()
+        recipe.clip(net.parameters())
+        rates.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
-        losses.append(loss.item())
-    return losses
+        schedule.step()
+    return losses, rates
 
 
 def main():
@@ -131,11 +240,12 @@ def main():
     onnx.checker.check_model(onnx.load(str(HERE / "model.onnx")))
     curves = {}
     for name, recipe in RECIPES.items():
-        loss64, loss32 = run(recipe, torch.float64, data), run(recipe, torch.float32, data)
+        (loss64, rates), (loss32, _) = run(recipe, torch.float64, data), run(recipe, torch.float32, data)
         apart = max(abs(a - b) / abs(a) for a, b in zip(loss64, loss32))
         print(f"{name}: loss {loss64[0]:.4f} -> {loss64[-1]:.4f}, float32 is off by {apart:.1e}")
         curves[name] = {"compile": recipe.compile, "train": recipe.train, "labels": recipe.labels,
-                        "before": scores_of_all(recipe, data), "loss64": loss64, "loss32": loss32}
+                        "before": scores_of_all(recipe, data), "rates": rates, "loss64": loss64,
+                        "loss32": loss32}
     (HERE / "curves.json").write_text(json.dumps({"batch": BATCH, "steps": STEPS, "recipes": curves}, indent=1) + "\n")
 
 

@@ -7,10 +7,8 @@
 namespace pock::test {
 
 void set_scalars(const Graph& g, const ScalarFormulas& formulas, int step, Memory* memory) {
-  size_t count = formulas.hypers.size();
   std::vector<double> hypers = formulas.values;
-  for (size_t i = 0; i < count; ++i) hypers.push_back(std::pow(formulas.values[i], step));
-  hypers.push_back(step);
+  hypers.insert(hypers.end(), {static_cast<double>(step), static_cast<double>(step)});
   for (const auto& [name, formula] : formulas.formulas) {
     loop::KernelBuilder k("scalar");
     k.arg("hypers", formulas.buffer->type, loop::Space::in);

@@ -36,7 +36,7 @@ struct CompileOptions {
   bool schedule = true;       // false: plain loops
   bool share_kernels = true;  // false: a function for every node
   PlanOptions plan;
-  OptimizerChoice optimizer;
+  Recipe recipe;
   std::vector<LossChoice> losses;  // none: the model's own
   std::string scheme, model_name;
   std::string library;  // for Emit::lib: the name that its functions start with; a C name

@@ -51,14 +51,15 @@ const T& get_attr(const Attrs& attrs, std::string_view name) {
 }
 
 enum class ValueKind : uint8_t {
-  input,      // fed for every step
-  param,      // a weight of the model; trained or frozen
-  statistic,  // a running statistic: changed by updates, saved, never trained
-  optimizer,  // optimizer state, zero at start; `slot` and `owner` say whose
-  constant,   // known at compile time
-  scalar,     // what the runtime computes for every step: numbers of the optimizer (lr, ...), f32, and the
-              // words that random numbers come from (seed_low, ...), i32
-  result      // made by a node
+  input,        // fed for every step
+  param,        // a weight of the model; trained or frozen
+  statistic,    // a running statistic: changed by updates, saved, never trained
+  optimizer,    // optimizer state, all elements `initial` at start; `slot` and `owner` say whose
+  accumulator,  // sums up the gradient of `owner` over the batches of a step; never saved
+  constant,     // known at compile time
+  scalar,       // what the runtime computes for every step: numbers of the optimizer (lr, ...), f32, and the
+                // words that random numbers come from (seed_low, ...), i32
+  result        // made by a node
 };
 const char* to_string(ValueKind);
 // The scalars of random numbers: the two halves of the trainer's seed, and the number of the micro-batch, which
@@ -75,11 +76,14 @@ struct Value {
   Data data;                 // param, statistic, constant: initial elements; null: zeros
   bool trained = false;      // param
   std::string slot;          // optimizer: "exp_avg"; scalar: its formula
-  Value* owner = nullptr;    // optimizer: the parameter it belongs to
+  Value* owner = nullptr;    // optimizer, accumulator: the parameter it belongs to
+  float initial = 0;         // optimizer: every element at start; no denormal
   Loc origin;                // not for results: those have their node's
   std::vector<Node*> users;  // in no order; a node that reads it twice is there twice
 
   const Loc& loc() const;
+  // It outlives a run of the graph, and an `update` may store into it.
+  bool persistent() const { return kind == ValueKind::param || kind == ValueKind::statistic || owner; }
 };
 
 class Node {
@@ -119,7 +123,8 @@ class Graph {
   Value* add_input(std::string name, Type, Loc = {});
   Value* add_param(std::string name, Type, Data, Loc = {});
   Value* add_statistic(std::string name, Type, Data, Loc = {});
-  Value* add_optimizer_state(Value* owner, std::string slot, Type);
+  Value* add_optimizer_state(Value* owner, std::string slot, Type, float initial = 0);
+  Value* add_accumulator(Value* owner);
   Value* add_constant(Type, Data);
   Value* add_scalar(std::string name, DType = DType::f32);
   void add_output(Value*, std::string name = "");
@@ -146,7 +151,7 @@ class Graph {
   const std::string& output_name(size_t i) const { return output_names_[i]; }
   void set_output(size_t i, Value* v) { outputs_[i] = v; }
   bool is_output(const Value*) const;
-  // Params, statistics and optimizer state in the order they were added (the model file's).
+  // Params, statistics, optimizer state and accumulators in the order they were added (the model file's).
   const std::vector<Value*>& params() const { return params_; }
   const std::vector<Value*>& scalars() const { return scalars_; }
   std::vector<Value*> constants() const;

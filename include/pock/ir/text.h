@@ -6,7 +6,8 @@
 //     input %x : f32[2,4]
 //     param %w : f32[4,3] trained
 //     statistic %m : f32[3]
-//     optimizer %w.momentum : f32[4,3] of %w
+//     optimizer %w.momentum : f32[4,3] of %w        (from 0.5: where it does not start at 0)
+//     accumulator %w.accumulator : f32[4,3] of %w
 //     const %c : f32[2] = [0.5, inf]
 //     scalar %lr : f32[]
 //     %0 = matmul(%x, %w) : f32[2,3] @ "fc" "Gemm"

@@ -1,10 +1,11 @@
-// What --optimizer and --loss take: NAME[:key=value,...].
+// What --optimizer, --schedule and --loss take: NAME[:key=value,...].
 //
 //   const std::vector<ChoiceDef> all = {{"huber", "...", {{"delta", 1, 0, kMost}}}};
 //   ParsedChoice c = parse_choice("--loss", "huber:delta=2", all);
 //   c.numbers["delta"] == 2
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <map>
 #include <string>
@@ -39,6 +40,8 @@ struct ParsedChoice {
 const KeyDef* find_key(const std::vector<KeyDef>&, std::string_view name);
 // Throws Error that lists the choices, or every key that is wrong.
 ParsedChoice parse_choice(const char* flag, const std::string& text, const std::vector<ChoiceDef>& all);
+// "sgd:lr=0.01,momentum=0", with all keys.
+std::string choice_text(const ChoiceDef&, const std::function<double(const KeyDef&)>& value);
 // "sgd (lr=0.01, momentum=0), adam (...)", for --help.
 std::string choices_text(const std::vector<ChoiceDef>& all);
 

@@ -1,11 +1,13 @@
-// Optimizers, as PyTorch defines them. One OptimizerDef is all that pock knows of one: keys and defaults, the
-// numbers computed once a step, state, and the update of one parameter.
+// How gradients become steps: optimizers as PyTorch defines them, schedules of the learning rate, batches added up to
+// a step, clipping. One OptimizerDef is all that pock knows of an optimizer: keys and defaults, the numbers computed
+// once a step, state, and the update of one parameter.
 //
 //   OptimizerChoice c = parse_optimizer("adam:lr=0.01");
 //   c.hyper("beta1") == 0.9
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "pock/ir/builder.h"
 #include "pock/loop/loop.h"
@@ -24,11 +26,51 @@ struct OptimizerChoice {
 OptimizerChoice parse_optimizer(const std::string& text);
 std::string to_string(const OptimizerChoice&);  // with all keys
 
+// How the learning rate goes from step to step.
+struct ScheduleChoice {
+  std::string name = "constant";
+  std::map<std::string, double, std::less<>> numbers;
+
+  double number(std::string_view key) const;  // the given value or the default
+};
+// "cosine:steps=1000,warmup=50". Throws Error naming the schedules or keys there are.
+ScheduleChoice parse_schedule(const std::string& text);
+std::string to_string(const ScheduleChoice&);  // with all keys
+std::string schedules_text();                  // all with their keys and defaults
+
+// What a schedule's formula reads: the rate that the optimizer was given, the steps done before this one, and the
+// schedule's keys.
+struct ScheduleArgsF64 {
+  loop::Expr lr, done;
+  std::function<loop::Expr(const std::string& key)> number;
+};
+struct ScheduleDef {
+  ChoiceDef choice;
+  loop::Expr (*rate)(const ScheduleArgsF64&);  // of the step
+};
+const ScheduleDef& get_schedule(const std::string& name);
+
+inline constexpr double kMostAccumulated = 1 << 20;
+// A bound of clipping is a normal f32.
+inline constexpr double kLeastClip = std::numeric_limits<float>::min(),
+                        kMostClip = std::numeric_limits<float>::max();
+
+struct Recipe {
+  OptimizerChoice optimizer;
+  ScheduleChoice schedule;
+  // Batches whose mean gradient makes a step; the trainer may change it. 0: a step is one batch.
+  int64_t accumulate = 0;
+  std::optional<double> clip_value, clip_norm;  // of every element of the gradient; of all of it
+  bool skip_nonfinite = false;  // leave out steps whose loss or gradient is not finite, instead of giving up
+
+  // The optimizer sees a gradient's norm before it may change anything.
+  bool measures() const { return clip_norm || skip_nonfinite; }
+};
+
 // What defines the step's scalars: formulas in double over hyper-parameters and the step number.
 struct ScalarArgsF64 {
   const OptimizerChoice& choice;
-  std::function<loop::Expr(const std::string& key)> hyper;
-  std::function<loop::Expr(const std::string& key)> power;  // hyper^step
+  std::function<loop::Expr(const std::string& key)> hyper;  // "lr": as the schedule has it
   loop::Expr step;                                          // counts from 1
   std::function<void(const std::string& name, loop::Expr)> define;
 };
@@ -38,8 +80,8 @@ struct UpdateArgs {
   const OptimizerChoice& choice;
   Value* param;
   Value* gradient;
-  std::function<Value*(const std::string& slot)> state;   // of the parameter's shape, zero at start
-  std::function<Value*(const std::string& name)> scalar;  // one that `scalars` defines
+  std::function<Value*(const std::string& slot, double initial)> state;  // of the parameter's shape
+  std::function<Value*(const std::string& name)> scalar;                 // one that `scalars` defines
 };
 
 struct OptimizerDef {
@@ -54,15 +96,17 @@ const std::vector<const OptimizerDef*>& all_optimizers();
 std::string optimizers_text();  // all with their keys and defaults
 const OptimizerDef& get_optimizer(const std::string& name);
 
-// The formulas of a choice. Hyper-parameters that no formula reads cannot be changed at run time and are left
-// out. In a formula, hyper i is load(buffer, {i}), hyper i to the power of the step number load(buffer,
-// {count + i}), and the step number load(buffer, {2 * count}), with count = hypers.size().
+// The formulas of a recipe. Hyper-parameters that no formula reads cannot be changed at run time and are left out. In
+// a formula, hyper i is load(buffer, {i}), the number of the step load(buffer, {count}) and that of the batch since the
+// first step load(buffer, {count + 1}), with count = hypers.size(); both count from 1. The exponent of a pow is a whole
+// number from 0 on.
 struct ScalarFormulas {
   std::vector<std::pair<std::string, loop::Expr>> formulas;  // scalar's name, f64
+  loop::Expr lr;                                             // of the step
   std::vector<KeyDef> hypers;
   std::vector<double> values;  // compiled-in, per hyper
   loop::BufferRef buffer;
 };
-ScalarFormulas scalar_formulas(const OptimizerChoice&);
+ScalarFormulas scalar_formulas(const Recipe&);
 
 }  // namespace pock

@@ -41,7 +41,7 @@ struct PassOptions {
   std::vector<DropoutRule> dropouts;
   std::optional<bool> unbiased_variance;  // of running variances; unset: by the model's producer
   std::vector<LossChoice> losses;         // none: derive
-  OptimizerChoice optimizer;
+  Recipe recipe;
   // Input preprocessing: x * scale, then (x - mean) / std, in the graph; the input itself becomes u8.
   std::optional<double> input_scale;
   std::vector<double> input_mean, input_std;

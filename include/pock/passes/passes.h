@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "pock/ir/storage.h"
 #include "pock/passes/pass.h"
 
 namespace pock {
@@ -39,5 +40,23 @@ std::unordered_set<const Value*> depends_on_trained(const Graph&);
 Node* loss_node(const Graph&);
 // Throws Error where a parameter has its update already.
 void need_no_updates(const Graph&);
+
+// The parts of a training step end with these nodes; null where there is no such part, and the next one begins right
+// behind the one before.
+//
+//   forward    to the loss; changes nothing
+//   backward   where a step has several batches: to what adds the last gradient up. These two run for each batch
+//   norm       to output "gradient_norm": a step may still be given up
+//   update     the rest
+struct StepParts {
+  Node *loss = nullptr, *sums = nullptr, *norm = nullptr;
+
+  // Behind which node an `update` may stand at the earliest.
+  Node* earliest(const Node& update) const;
+};
+StepParts step_parts(const Graph&);
+// `update` and the nodes behind `behind` that only serve it and updates beside it: an optimizer's step. In order.
+std::vector<Node*> update_group(Node* update, const Positions&, const Node* behind);
+inline constexpr const char* kNormOutput = "gradient_norm";
 
 }  // namespace pock
