@@ -1,4 +1,5 @@
-// Whatever the bytes, a model is read or refused with an Error: nothing else is thrown, nothing crashes.
+// Whatever the bytes, a model is read or refused with an Error, and inspected or refused: nothing else is thrown, nothing
+// crashes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <random>
 
 #include "model.h"
+#include "pock/frontends/inspect.h"
 
 namespace pock {
 namespace {
@@ -26,6 +28,7 @@ std::vector<std::string> models() {
 bool survives(const test::TempDir& folder, const std::string& bytes) {
   std::string path = folder.write("m.onnx", bytes);
   try {
+    inspect_onnx(path, {});
     verify(*import_onnx(path, {.batch = 3}), "import");
     return true;
   } catch (const Error& e) {

@@ -8,6 +8,7 @@
 
 #include "compile.h"
 #include "pock/frontends/import.h"
+#include "pock/frontends/inspect.h"
 #include "pock/ir/text.h"
 #include "pock/ir/verify.h"
 #include "support/support.h"
@@ -174,6 +175,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
       (folder.write("external_short.data", std::string(100, 'x')), folder / "m.onnx");
   test::write_file(path, fuzz::text_of(bytes, size));
   std::unique_ptr<Graph> g;
+  fuzz::accepted([&] { inspect_onnx(path, {}); });
   if (!fuzz::accepted([&] { g = import_onnx(path, {.batch = 3}); })) return 0;
   fuzz::accepted([&] { verify(*g, "import"); });
   std::string text = print(*g), again;

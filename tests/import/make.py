@@ -285,8 +285,25 @@ def storage():
         del model.graph.node[:]
         model.graph.node.extend(nodes)
 
+    def functions(model):
+        def call(op, inputs, outputs):
+            return helper.make_node(op, inputs, outputs, domain="local")
+
+        nodes = list(model.graph.node)
+        made = {name for n in nodes[:2] for name in n.output}
+        read = [name for n in nodes[:2] for name in n.input if name not in made]
+        opsets = [helper.make_opsetid("", 13), helper.make_opsetid("local", 1)]
+        inner = helper.make_function("local", "Inner", ["a"], ["b"], [helper.make_node(nodes[1].op_type, ["a"], ["b"])], opsets)
+        first = helper.make_function("local", "First", read, list(nodes[1].output),
+                                     [nodes[0], call("Inner", list(nodes[1].input), list(nodes[1].output))], opsets)
+        del model.graph.node[:]
+        model.graph.node.extend([call("First", read, list(nodes[1].output)), *nodes[2:]])
+        model.functions.extend([inner, first])
+        model.opset_import.append(helper.make_opsetid("local", 1))
+
     for name, what, change in (("storage_float_data", "weights in float_data, not raw_data", float_data),
                                ("storage_unknown_field", "two protobuf fields that no ONNX version has", unknown_field),
+                               ("storage_functions", "the first layer as a function that calls another", functions),
                                ("storage_unsorted", "nodes in reverse order; readers may sort them", unsorted)):
         save(name, change)
         EXPECT.append({**EXPECT[0], "file": f"{name}.onnx", "what": what})
