@@ -157,30 +157,35 @@ TEST(Resume, KeepsTheStateOfEveryRecipe) {
   }
 }
 
-// What stands between gradients and optimizer, on nets with and without batch norm: threads, and passes that move or
-// copy what is computed.
+// What stands between gradients and optimizer: threads, and passes that move or copy what is computed.
 TEST(RecipeBits, ThreadsAndSwitches) {
-  const std::vector<std::vector<std::string>> recipes = {
-      {"--clip-norm", "0.5", "--clip-value", "0.1"},
-      {"--accumulate", "2"},
-      {"--accumulate", "3", "--clip-norm", "0.5", "--skip-nonfinite", "--schedule", "linear:steps=9"}};
-  const std::vector<std::vector<std::string>> ways = {{"--no-immediate-update"},
-                                                      {"--no-update-in-place"},
-                                                      {"--no-recompute", "--no-inplace"},
-                                                      {"--no-cse", "--no-dce", "--no-fold-constants"},
-                                                      {"--no-immediate-update", "--no-update-in-place"}};
-  for (const char* name : {"bn_cnn", "dropped"})
-    for (const std::vector<std::string>& recipe : recipes) {
-      SCOPED_TRACE(std::string(name) + " " + recipe[0] + " " + recipe[1]);
-      const Net net(name);
-      const Trained want = train(net, 4, recipe, {"--threads", "1"});
-      expect_same(want, train(net, 4, recipe, {"--threads", "3", "--poison-arena"}));
-      for (std::vector<std::string> flags : ways) {
-        SCOPED_TRACE(flags[0]);
-        flags.insert(flags.end(), recipe.begin(), recipe.end());
-        expect_same(want, train(net, 4, flags, {"--threads", "2"}));
-      }
+  const std::vector<std::string> clipped = {"--clip-norm", "0.5", "--clip-value", "0.1"},
+                                 gathered = {"--accumulate", "2"},
+                                 both = {"--accumulate", "3", "--clip-norm", "0.5", "--skip-nonfinite"},
+                                 late = {"--no-immediate-update", "--no-update-in-place"};
+  struct Case {
+    const char* net;
+    std::vector<std::string> recipe;
+    std::vector<std::vector<std::string>> ways;
+  };
+  const Case cases[] = {
+      {"bn_cnn", clipped, {{"--no-immediate-update"}, late}},
+      {"bn_cnn", gathered, {{"--no-immediate-update"}, {"--no-update-in-place"}}},
+      {"bn_cnn",
+       both,
+       {late, {"--no-recompute", "--no-inplace"}, {"--no-cse", "--no-dce", "--no-fold-constants"}}},
+      {"dropped", both, {late}}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(std::string(c.net) + " " + c.recipe[0] + " " + c.recipe[1]);
+    const Net net(c.net);
+    const Trained want = train(net, 4, c.recipe, {"--threads", "1"});
+    expect_same(want, train(net, 4, c.recipe, {"--threads", "3", "--poison-arena"}));
+    for (std::vector<std::string> flags : c.ways) {
+      SCOPED_TRACE(flags[0]);
+      flags.insert(flags.end(), c.recipe.begin(), c.recipe.end());
+      expect_same(want, train(net, 4, flags, {"--threads", "2"}));
     }
+  }
 }
 
 // Where nothing is computed from a whole batch, batches added up are one large batch.
