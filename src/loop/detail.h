@@ -1,6 +1,7 @@
 // What the files of the loop IR share among themselves.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <unordered_map>
 #include <utility>
@@ -18,6 +19,9 @@ struct OpRow {
 const OpRow& row(ScalarOp);
 // Whether the operation takes operands of these types and gives `type`.
 bool operands_fit(ScalarOp, const std::vector<Expr>& args, DType type);
+
+// Of an operation on integers, what it gives; false for others and for bitcasts.
+bool fold(ScalarOp, const std::array<int64_t, 3>& args, DType type, int64_t* out);
 
 // Structural equality; variables and buffers are compared by identity.
 bool same(const Expr&, const Expr&);

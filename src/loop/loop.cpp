@@ -69,11 +69,10 @@ bool fold_compare(Op op, int64_t a, int64_t b) {
   }
 }
 
-// Integer operations on constants; bitcasts are left alone.
-bool fold(Op op, const std::vector<Expr>& args, DType type, int64_t* out) {
-  for (const Expr& a : args)
-    if (!is_constant(a) || is_float(a->type)) return false;
-  auto arg = [&](int i) { return args[i]->integer; };
+}  // namespace
+
+bool fold(Op op, const std::array<int64_t, 3>& args, DType type, int64_t* out) {
+  auto arg = [&](int i) { return args[i]; };
   switch (op) {
     case Op::add:
     case Op::sub:
@@ -138,6 +137,19 @@ bool fold(Op op, const std::vector<Expr>& args, DType type, int64_t* out) {
   }
   *out = wrap(*out, type);
   return true;
+}
+
+namespace {
+
+// The same of constants.
+bool fold(Op op, const std::vector<Expr>& args, DType type, int64_t* out) {
+  std::array<int64_t, 3> numbers{};
+  if (args.size() > numbers.size()) return false;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!is_constant(args[i]) || is_float(args[i]->type)) return false;
+    numbers[i] = args[i]->integer;
+  }
+  return fold(op, numbers, type, out);
 }
 
 bool is_sum(const Expr& e) {

@@ -138,10 +138,11 @@ class Counter {
 
  private:
   int64_t stmt(const Stmt& s) {
-    if (s.kind == StmtKind::store) {
-      std::unordered_set<const ExprNode*> seen;
-      return operations(s.value, seen);
-    }
+    if (s.kind == StmtKind::store)
+      return once(s, [&] {
+        std::unordered_set<const ExprNode*> seen;
+        return operations(s.value, seen);
+      });
     if (s.kind == StmtKind::when) {
       int64_t condition = 1;
       return !value(s.value, &condition) || condition ? body(s.body) : 0;
@@ -151,7 +152,7 @@ class Counter {
     if (!value(s.lo, &lo) || !value(s.hi, &hi) || lo >= hi) return 0;
     int64_t trips = (hi - lo + s.step - 1) / s.step;
     int64_t& v = values_[s.var.get()];
-    if (!clips(s.body, s.var.get())) {
+    if (!once(s, [&] { return clips(s.body, s.var.get()); })) {
       v = lo;
       return trips * body(s.body);
     }
@@ -163,21 +164,25 @@ class Counter {
     return flop;
   }
 
+  // A fact of a statement that does not depend on variables: a loop may come by it millions of times.
+  template <class F>
+  int64_t once(const Stmt& s, const F& fact) {
+    auto it = facts_.find(&s);
+    if (it == facts_.end()) it = facts_.emplace(&s, fact()).first;
+    return it->second;
+  }
+
   // False where the value depends on data.
   bool value(const Expr& e, int64_t* out) {
     if (is_float(e->type) || e->op == Op::load) return false;
     if (e->op == Op::constant) return *out = e->integer, true;
     if (e->op == Op::var) return *out = values_[e->var.get()], true;
-    std::vector<Expr> args;
-    for (const Expr& a : e->args) {
-      int64_t v;
-      if (!value(a, &v)) return false;
-      args.push_back(int_lit(v, a->type));
-    }
-    Expr folded = make(e->op, std::move(args), e->type);
-    if (folded->op != Op::constant) return false;
-    *out = folded->integer;
-    return true;
+    std::array<int64_t, 3> args{};
+    if (e->args.size() > args.size()) return false;
+    for (size_t i = 0; i < e->args.size(); ++i)
+      if (!value(e->args[i], &args[i])) return false;
+    if (e->op == Op::select) return *out = args[0] ? args[1] : args[2], true;
+    return fold(e->op, args, e->type, out);
   }
 
   static int64_t operations(const Expr& e, std::unordered_set<const ExprNode*>& seen) {
@@ -189,6 +194,7 @@ class Counter {
   }
 
   std::unordered_map<const Var*, int64_t> values_;
+  std::unordered_map<const Stmt*, int64_t> facts_;
 };
 
 }  // namespace

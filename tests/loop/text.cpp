@@ -43,6 +43,25 @@ TEST(LoopText, BuilderPrints) {
   EXPECT_EQ(cost(kernel).bytes, 4 * (32 * 784 + 784 * 10 + 32 * 10));
 }
 
+TEST(LoopText, CostCountsWhatIsNotClipped) {
+  Kernel kernel = parse_kernel(R"(kernel @grad(in x: f32[5,28], in g: f32[5,28], out y: f32[3]) {
+  each k in 0..3 {
+    reg sum: f32
+    sum = 0
+    for row in 0..5 {
+      when 0 <= k + row - 1 && k + row - 1 < 5 {
+        for t in max(1 - k, 0)..min(29 - k, 28) {
+          sum = fma(x[row,t], g[k + row - 1,k + t - 1], sum)
+        }
+      }
+    }
+    y[k] = sum
+  }
+}
+)");
+  EXPECT_EQ(cost(kernel).flop, 2 * (4 * 27 + 5 * 28 + 4 * 27));
+}
+
 TEST(LoopText, NamesInScopeAreKeptApart) {
   KernelBuilder k("k");
   auto y = k.arg("i", {DType::f32, {2, 2}}, Space::out);
