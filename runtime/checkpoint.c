@@ -88,11 +88,14 @@ static int64_t write_file(int fd, const struct pock_program* program, const stru
 }
 
 static bool with_suffix(char path[4096], const char* base, const char* suffix) {
-  struct pock_text text = {path, 0, 4095};
+  struct pock_text text = {path, 0, 4096};
   pock_format(&text, "%s%s", base, suffix);
-  path[pock_text_size(&text)] = 0;
-  return text.length <= text.capacity;
+  pock_string(&text);
+  return text.length < text.capacity;
 }
+
+const char pock_not_finite_advice[] =
+    "; a checkpoint already written stays as it is. Try a smaller --lr, or look at the data";
 
 const struct pock_tensor* pock_not_finite(const struct pock_program* program,
                                           const struct pock_buffers* memory) {
@@ -109,20 +112,18 @@ const struct pock_tensor* pock_not_finite(const struct pock_program* program,
   return NULL;
 }
 
+static bool cannot_write(const char* path, const char* reason) {
+  return pock_complain("checkpoint '%s' cannot be written: %s", path, reason);
+}
+
 bool pock_save_checkpoint(const struct pock_program* program, const struct pock_buffers* memory,
-                          const struct pock_progress* progress, const char* path, bool keep_previous,
-                          struct pock_text* why) {
+                          const struct pock_progress* progress, const char* path, bool keep_previous) {
   char fresh[4096], previous[4096];
   const struct pock_tensor* spoilt = pock_not_finite(program, memory);
-  if (spoilt) {
-    pock_format(
-        why,
-        "after step %llu %s%s'%s' is not finite: not saved, and a checkpoint already written stays as "
-        "it is. Try a smaller --lr, or look at the data",
-        (unsigned long long)progress->step, spoilt->slot ? spoilt->slot : "", spoilt->slot ? " of " : "",
-        spoilt->name);
-    return false;
-  }
+  if (spoilt)
+    return pock_complain("after step %llu %s%s'%s' is not finite: not saved%s",
+                         (unsigned long long)progress->step, spoilt->slot ? spoilt->slot : "",
+                         spoilt->slot ? " of " : "", spoilt->name, pock_not_finite_advice);
   int64_t error = with_suffix(fresh, path, ".tmp") && with_suffix(previous, path, ".prev") ? 0 : -36, fd = -1;
   if (!error) {
     fd = pock_create_file(fresh);
@@ -138,8 +139,7 @@ bool pock_save_checkpoint(const struct pock_program* program, const struct pock_
   if (!error) error = pock_rename(fresh, path);
   if (fd >= 0) pock_close((int)fd);
   if (!error) error = pock_sync_directory_of(path);
-  if (error) pock_format(why, "checkpoint '%s' could not be written: %s", path, pock_reason(error));
-  return !error;
+  return !error || cannot_write(path, pock_reason(error));
 }
 
 // Only a checkpoint may be replaced: not a folder, a device, or somebody's data. 0, or the reason not to.
@@ -152,20 +152,14 @@ static int64_t may_replace(const char* path, bool* foreign) {
   return 0;
 }
 
-bool pock_try_checkpoint_path(const char* path, bool known, struct pock_text* why) {
+bool pock_try_checkpoint_path(const char* path, bool known) {
   char fresh[4096];
   bool foreign = false;
   int64_t fd = may_replace(path, &foreign);
-  if (foreign && !known) {
-    pock_format(why, "checkpoint '%s' cannot be written: there is a file of this name that is no checkpoint",
-                path);
-    return false;
-  }
-  if (!fd) fd = with_suffix(fresh, path, ".tmp") ? pock_create_file(fresh) : -36;
-  if (fd < 0) {
-    pock_format(why, "checkpoint '%s' cannot be written: %s", path, pock_reason(fd));
-    return false;
-  }
+  foreign &= !known;
+  if (!fd && !foreign) fd = with_suffix(fresh, path, ".tmp") ? pock_create_file(fresh) : -36;
+  if (foreign) return cannot_write(path, "there is a file of this name that is no checkpoint");
+  if (fd < 0) return cannot_write(path, pock_reason(fd));
   pock_unlink(fresh);
   pock_close((int)fd);
   return true;

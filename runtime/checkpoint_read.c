@@ -56,54 +56,35 @@ static bool take_string(struct json* j, struct pock_text* out) {
     }
     if (j->at == j->end) return false;
     uint32_t code, low;
-    switch (c = *j->at++) {
-      case '"':
-      case '\\':
-      case '/':
-        pock_put(out, (char)c);
-        break;
-      case 'b':
-        pock_put(out, '\b');
-        break;
-      case 'f':
-        pock_put(out, '\f');
-        break;
-      case 'n':
-        pock_put(out, '\n');
-        break;
-      case 'r':
-        pock_put(out, '\r');
-        break;
-      case 't':
-        pock_put(out, '\t');
-        break;
-      case 'u':
-        if (!hex4(j, &code)) return false;
-        if (code >= 0xD800 && code < 0xDC00) {  // the first half of a pair
-          if (j->end - j->at < 2 || j->at[0] != '\\' || j->at[1] != 'u') return false;
-          j->at += 2;
-          if (!hex4(j, &low) || low < 0xDC00 || low > 0xDFFF) return false;
-          code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
-        }
-        put_utf8(out, code);
-        break;
-      default:
-        return false;
+    c = *j->at++;
+    if (c != 'u') {
+      static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+      int i = 0;
+      while (letters[i] && letters[i] != (char)c) ++i;
+      if (!letters[i]) return false;
+      pock_put(out, meanings[i]);
+      continue;
     }
+    if (!hex4(j, &code)) return false;
+    if (code >= 0xD800 && code < 0xDC00) {  // the first half of a pair
+      if (j->end - j->at < 2 || j->at[0] != '\\' || j->at[1] != 'u') return false;
+      j->at += 2;
+      if (!hex4(j, &low) || low < 0xDC00 || low > 0xDFFF) return false;
+      code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+    }
+    put_utf8(out, code);
   }
-  size_t size = pock_text_size(out);
-  out->data[size < out->capacity ? size : size - 1] = 0;
+  pock_string(out);
   return true;
 }
 
+static bool take_key(struct json* j, struct pock_text* out) { return take_string(j, out) && take(j, ':'); }
+
 static bool take_whole(struct json* j, uint64_t* value) {
   skip_spaces(j);
-  if (j->at == j->end || *j->at < '0' || *j->at > '9') return false;
-  for (*value = 0; j->at < j->end && *j->at >= '0' && *j->at <= '9'; ++j->at)
-    if (__builtin_mul_overflow(*value, 10u, value) ||
-        __builtin_add_overflow(*value, (uint64_t)(*j->at - '0'), value))
-      return false;
-  return true;
+  const char* end = pock_parse_digits((const char*)j->at, (const char*)j->end, value);
+  if (end) j->at = (const uint8_t*)end;
+  return end;
 }
 
 uint64_t pock_checkpoint_scratch(const struct pock_program* program) {
@@ -141,7 +122,7 @@ static bool take_metadata(struct json* j, const struct pock_program* program, st
   if (take(j, '}')) return true;
   do {
     char key[24];
-    if (!take_string(j, text) || !take(j, ':')) return false;
+    if (!take_key(j, text)) return false;
     keep(key, sizeof key, text);
     if (!take_string(j, text)) return false;
     const char* value = text->data;
@@ -204,7 +185,7 @@ static bool take_tensor(struct json* j, const struct pock_program* program, stru
   uint64_t begin = 0, end = 0;
   if (!take(j, '{')) return false;
   do {
-    if (!take_string(j, text) || !take(j, ':')) return false;
+    if (!take_key(j, text)) return false;
     if (pock_equal(text->data, "dtype")) {
       if (!take_string(j, text)) return false;
       has[0] = true;
@@ -246,7 +227,7 @@ static bool take_header(struct json* j, const struct pock_program* program, stru
   struct pock_text* text = &out->scratch;
   if (!take(j, '{')) return false;
   do {
-    if (!take_string(j, text) || !take(j, ':')) return false;
+    if (!take_key(j, text)) return false;
     bool good = pock_equal(text->data, "__metadata__") ? take_metadata(j, program, text, h)
                                                        : take_tensor(j, program, text, out, h);
     if (!good) return false;

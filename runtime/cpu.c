@@ -7,31 +7,26 @@ static void cpuid(uint32_t leaf, uint32_t out[4]) {
   __asm__ volatile("cpuid" : "=a"(out[0]), "=b"(out[1]), "=c"(out[2]), "=d"(out[3]) : "a"(leaf), "c"(0));
 }
 
-static bool bit(uint32_t word, int n) { return word >> n & 1; }
+// Where cpuid tells of each enum pock_cpu, and what the system must then save when it switches threads.
+static const struct {
+  uint8_t word, bit, saved;  // word 0: leaf 1, ecx; 1: leaf 7, ebx
+} features[] = {{1, 5, 0x06},  {0, 12, 0x06}, {1, 16, 0xE6}, {1, 31, 0xE6}, {1, 30, 0xE6},
+                {1, 17, 0xE6}, {1, 8, 0},     {0, 29, 0x06}, {1, 28, 0xE6}};
 
 uint64_t pock_cpu_have(void) {
-  uint32_t r[4], saved = 0, saved_high;
+  uint32_t r[4], words[2], saved = 0, saved_high;
   cpuid(0, r);
   uint32_t leaves = r[0];
   cpuid(1, r);
-  uint32_t first = r[2];
-  // The system must also save the wide registers when it switches threads.
-  if (bit(first, 27)) __asm__ volatile("xgetbv" : "=a"(saved), "=d"(saved_high) : "c"(0));
-  bool avx = bit(first, 28) && (saved & 0x06) == 0x06;
-  bool avx512 = avx && (saved & 0xE6) == 0xE6;
-  uint64_t have = 0;
-  if (avx && bit(first, 12)) have |= POCK_CPU_FMA;
-  if (avx && bit(first, 29)) have |= POCK_CPU_F16C;
-  if (leaves < 7) return have;
+  words[0] = r[2];
+  if (words[0] >> 27 & 1) __asm__ volatile("xgetbv" : "=a"(saved), "=d"(saved_high) : "c"(0));
   cpuid(7, r);
-  if (avx && bit(r[1], 5)) have |= POCK_CPU_AVX2;
-  if (bit(r[1], 8)) have |= POCK_CPU_BMI2;
-  if (!avx512) return have;
-  if (bit(r[1], 16)) have |= POCK_CPU_AVX512F;
-  if (bit(r[1], 17)) have |= POCK_CPU_AVX512DQ;
-  if (bit(r[1], 28)) have |= POCK_CPU_AVX512CD;
-  if (bit(r[1], 30)) have |= POCK_CPU_AVX512BW;
-  if (bit(r[1], 31)) have |= POCK_CPU_AVX512VL;
+  words[1] = leaves < 7 ? 0 : r[1];
+  uint64_t have = 0;
+  for (uint32_t i = 0; i < sizeof features / sizeof *features; ++i) {
+    bool there = words[features[i].word] >> features[i].bit & 1;
+    if (there && (saved & features[i].saved) == features[i].saved) have |= (uint64_t)1 << i;
+  }
   return have;
 }
 

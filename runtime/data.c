@@ -91,17 +91,15 @@ static bool npy_string(struct npy* h, char* out, size_t room) {
 static bool npy_shape(struct npy* h, struct pock_array* array, bool* deep) {
   if (!npy_take(h, "(")) return false;
   while (!npy_take(h, ")")) {
-    int64_t dim = 0;
+    uint64_t dim;
     npy_take(h, "");  // spaces
-    if (h->at == h->end || *h->at < '0' || *h->at > '9') return false;
-    for (; h->at < h->end && *h->at >= '0' && *h->at <= '9'; ++h->at)
-      if (__builtin_mul_overflow(dim, 10, &dim) || __builtin_add_overflow(dim, *h->at - '0', &dim))
-        return false;
+    h->at = pock_parse_digits(h->at, h->end, &dim);
+    if (!h->at || dim > INT64_MAX) return false;
     npy_take(h, "L");  // written by Python 2
     if (array->rank == POCK_MAX_RANK)
       *deep = true;
     else
-      array->dims[array->rank++] = dim;
+      array->dims[array->rank++] = (int64_t)dim;
     if (!npy_take(h, ",") && !(h->at < h->end && *h->at == ')')) return false;
   }
   return true;
@@ -328,9 +326,8 @@ bool pock_open_dataset(const struct pock_program* program, const char* const* pa
       }
     }
     if (why.length)
-      pock_format(report, "  --%s%s '%s' %.*s\n", prefix,
-                  source->input->feed == POCK_DATA ? "data" : "labels", source->path,
-                  (int)pock_text_size(&why), message);
+      pock_format(report, "  --%s%s '%s' %s\n", prefix, source->input->feed == POCK_DATA ? "data" : "labels",
+                  source->path, pock_string(&why));
   }
   if (report->length == before && set->samples == 0)
     pock_format(report, "  --%sdata '%s' holds no samples\n", prefix, first ? first->path : "");

@@ -13,16 +13,16 @@ void pock_put_json_number(struct pock_text* out, double value) {
 }
 
 uint32_t pock_fill_batch(struct pock_trainer* t, const struct pock_dataset* set, uint64_t first) {
-  uint32_t batch = t->program->batch;
+  uint32_t batch = pock_program.batch;
   uint32_t rows = set->samples - first < batch ? (uint32_t)(set->samples - first) : batch;
-  if (t->options.poison_arena) memset(t->memory.arena, 0xff, t->program->arena_bytes);
+  if (t->options.poison_arena) memset(t->memory.arena, 0xff, pock_program.arena_bytes);
   for (uint32_t row = 0; row < batch; ++row)
     pock_gather(set, row < rows ? first + row : set->samples - 1, row, t->memory.arena, true);
   return rows;
 }
 
 bool pock_evaluate(struct pock_trainer* t, const struct pock_dataset* set) {
-  const struct pock_program* p = t->program;
+  const struct pock_program* p = &pock_program;
   bool whole = p->losses[0].count < p->batch;  // one loss a batch, which then must be full
   uint64_t samples = whole ? set->samples - set->samples % p->batch : set->samples;
   memset(t->terms, 0, p->loss_count * sizeof *t->terms);
@@ -46,7 +46,7 @@ bool pock_evaluate(struct pock_trainer* t, const struct pock_dataset* set) {
 }
 
 void pock_put_score(struct pock_text* out, const struct pock_trainer* t, bool json) {
-  const struct pock_program* p = t->program;
+  const struct pock_program* p = &pock_program;
   uint32_t judged = 0;
   for (uint32_t i = 0; i < p->input_count; ++i) judged += pock_is_judged(&p->inputs[i]);
   if (json) {
@@ -74,7 +74,7 @@ int pock_eval(struct pock_trainer* t) {
   if (!pock_evaluate(t, &t->train)) return 128 + pock_caught_signal();
   if (t->score.samples < t->train.samples)
     pock_say("the last %llu samples do not fill a batch of %d and are left out\n",
-             (unsigned long long)(t->train.samples - t->score.samples), (int)t->program->batch);
+             (unsigned long long)(t->train.samples - t->score.samples), (int)pock_program.batch);
   char buffer[4096];
   struct pock_text line = {buffer, 0, sizeof buffer};
   bool json = t->options.log_json;

@@ -1,22 +1,17 @@
 // `trainer info`: what was compiled in.
 #include "trainer.h"
 
-static uint64_t trained_count(const struct pock_program* program) {
-  uint64_t total = 0;
-  for (uint32_t i = 0; i < program->tensor_count; ++i) {
-    const struct pock_tensor* t = &program->tensors[i];
-    uint64_t count = t->role == POCK_TRAINED;
-    for (uint32_t axis = 0; axis < t->rank; ++axis) count *= (uint64_t)t->dims[axis];
-    total += count;
+// Bytes of the trained tensors, and how many numbers that is.
+static uint64_t measure_trained(uint64_t* numbers) {
+  uint64_t bytes = 0;
+  *numbers = 0;
+  for (uint32_t i = 0; i < pock_program.tensor_count; ++i) {
+    const struct pock_tensor* t = &pock_program.tensors[i];
+    if (t->role != POCK_TRAINED) continue;
+    bytes += t->bytes;
+    *numbers += t->bytes / pock_dtype_bytes(t->dtype);
   }
-  return total;
-}
-
-static uint64_t trained_bytes(const struct pock_program* program) {
-  uint64_t total = 0;
-  for (uint32_t i = 0; i < program->tensor_count; ++i)
-    if (program->tensors[i].role == POCK_TRAINED) total += program->tensors[i].bytes;
-  return total;
+  return bytes;
 }
 
 // Begins an object of a list.
@@ -28,32 +23,27 @@ static void put_json_tensor(struct pock_text* out, uint32_t index, const char* n
   pock_put_shape(out, dims, rank);
 }
 
-static void put_json(struct pock_text* out, const struct pock_program* p) {
+static void put_json(struct pock_text* out) {
+  const struct pock_program* p = &pock_program;
   const struct {
     const char *key, *value;
   } texts[] = {{"model", p->model},         {"model_hash", p->model_hash},
                {"optimizer", p->optimizer}, {"schedule", p->schedule},
                {"loss", p->loss},           {"scheme", p->scheme},
                {"compiler", p->compiler},   {"target", p->target}};
-  const struct {
-    const char* key;
-    uint64_t value;
-  } numbers[] = {{"batch", p->batch},
-                 {"threads", p->threads},
-                 {"seed", p->seed},
-                 {"trained", trained_count(p)},
-                 {"trained_bytes", trained_bytes(p)},
-                 {"arena_bytes", p->arena_bytes},
-                 {"params_bytes", p->params_bytes},
-                 {"state_bytes", p->state_bytes},
-                 {"weights_bytes", p->weights_bytes}};
   for (uint32_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
     pock_format(out, "%s\"%s\":", i ? "," : "{", texts[i].key);
     pock_put_json(out, texts[i].value);
   }
-  for (uint32_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
-    pock_format(out, ",\"%s\":%llu", numbers[i].key, (unsigned long long)numbers[i].value);
-  pock_format(out, ",\"inputs\":[");
+  uint64_t numbers, bytes = measure_trained(&numbers);
+  pock_format(out,
+              ",\"batch\":%d,\"threads\":%d,\"seed\":%llu,\"trained\":%llu,\"trained_bytes\":%llu,"
+              "\"arena_bytes\":%llu,\"params_bytes\":%llu,\"state_bytes\":%llu,\"weights_bytes\":%llu,"
+              "\"inputs\":[",
+              (int)p->batch, (int)p->threads, (unsigned long long)p->seed, (unsigned long long)numbers,
+              (unsigned long long)bytes, (unsigned long long)p->arena_bytes,
+              (unsigned long long)p->params_bytes, (unsigned long long)p->state_bytes,
+              (unsigned long long)p->weights_bytes);
   for (uint32_t i = 0; i < p->input_count; ++i) {
     const struct pock_input* input = &p->inputs[i];
     put_json_tensor(out, i, input->name, input->dtype, input->dims, input->rank);
@@ -86,9 +76,7 @@ static void put_json(struct pock_text* out, const struct pock_program* p) {
 }
 
 static void put_size_line(struct pock_text* out, const char* what, uint64_t bytes) {
-  pock_format(out, "  %s ", what);
-  pock_put_size(out, bytes);
-  pock_format(out, " (%llu bytes)\n", (unsigned long long)bytes);
+  pock_format(out, "  %s %zu (%llu bytes)\n", what, (size_t)bytes, (unsigned long long)bytes);
 }
 
 static void put_tensor_line(struct pock_text* out, const char* what, const char* name, uint8_t dtype,
@@ -97,7 +85,8 @@ static void put_tensor_line(struct pock_text* out, const char* what, const char*
   pock_put_shape(out, dims, rank);
 }
 
-static void put_plain(struct pock_text* out, const struct pock_program* p) {
+static void put_plain(struct pock_text* out) {
+  const struct pock_program* p = &pock_program;
   pock_format(out, "model      %s (hash %s)\n", p->model, p->model_hash);
   pock_format(out, "compiler   %s for %s\nneeds      ", p->compiler, p->target);
   pock_put_cpu(out, p->cpu_needs);
@@ -125,8 +114,8 @@ static void put_plain(struct pock_text* out, const struct pock_program* p) {
   put_size_line(out, "parameters", p->params_bytes);
   put_size_line(out, "optimizer ", p->state_bytes);
   put_size_line(out, "weights   ", p->weights_bytes);
-  pock_format(out, "trains     %s: %llu numbers, ", p->scheme, (unsigned long long)trained_count(p));
-  pock_put_size(out, trained_bytes(p));
+  uint64_t numbers, bytes = measure_trained(&numbers);
+  pock_format(out, "trains     %s: %llu numbers, %zu", p->scheme, (unsigned long long)numbers, (size_t)bytes);
   for (uint32_t i = 0; i < p->tensor_count; ++i) {
     const struct pock_tensor* t = &p->tensors[i];
     if (t->role == POCK_TRAINED) put_tensor_line(out, "\n  ", t->name, t->dtype, t->dims, t->rank);
@@ -134,16 +123,12 @@ static void put_plain(struct pock_text* out, const struct pock_program* p) {
   pock_put(out, '\n');
 }
 
-bool pock_print_info(const struct pock_program* program, bool json) {
-  void (*put)(struct pock_text*, const struct pock_program*) = json ? put_json : put_plain;
+bool pock_print_info(bool json) {
+  void (*put)(struct pock_text*) = json ? put_json : put_plain;
   struct pock_text text = {0};
-  put(&text, program);
+  put(&text);
   char* memory = pock_table(text.length, 1);
-  if (!memory) {
-    pock_say("trainer: out of memory\n");
-    return false;
-  }
   text = (struct pock_text){memory, 0, text.length};
-  put(&text, program);
+  put(&text);
   return pock_print("result", memory, text.length);
 }

@@ -4,25 +4,31 @@
 enum { HERE = -100 /* AT_FDCWD */, HUGE_PAGE = 2 << 20 };
 
 static int64_t open_file(const char* path, long flags) {
-  return pock_syscall(SYS_openat, HERE, (long)path, flags | 0x80000 /* close on exec */, 0644, 0, 0);
+  return pock_syscall6(SYS_openat, HERE, (long)path, flags | 0x80000 /* close on exec */, 0644, 0, 0);
 }
 
-void pock_close(int fd) { pock_syscall(SYS_close, fd, 0, 0, 0, 0, 0); }
+void pock_close(int fd) { pock_syscall(SYS_close, fd, 0, 0); }
+
+// struct statx, the same on every architecture: the mode is at byte 28, the inode at 32, the size at 40, the device at
+// 136. Of what `directory` is where `path` is empty.
+static int64_t describe(int64_t directory, const char* path, uint64_t status[32]) {
+  memset(status, 0, 32 * sizeof *status);
+  return pock_syscall6(SYS_statx, directory, (long)path, 0x1000 /* AT_EMPTY_PATH */, 0x7FF, (long)status, 0);
+}
 
 int64_t pock_map_file(const char* path, struct pock_file* file) {
   *file = (struct pock_file){0};
   int64_t fd = open_file(path, 0x800 /* do not wait for the other end of a pipe */);
   if (fd < 0) return fd;
-  // struct statx: the mode at byte 28, the size at byte 40, on every architecture.
-  uint64_t status[32] = {0};
-  int64_t error = pock_syscall(SYS_statx, fd, (long)"", 0x1000 /* of fd */, 0x7FF, (long)status, 0);
+  uint64_t status[32];
+  int64_t error = describe(fd, "", status);
   uint32_t kind = (uint32_t)(status[3] >> 32) & 0170000;
   if (!error && kind == 0040000)
     error = -21;  // a directory
   else if (!error && kind != 0100000)
     error = -29;  // a pipe, say: not a file that can be mapped
   if (!error && status[5]) {
-    int64_t address = pock_syscall(SYS_mmap, 0, (long)status[5], 1 /* read */, 2 /* private */, fd, 0);
+    int64_t address = pock_syscall6(SYS_mmap, 0, (long)status[5], 1 /* read */, 2 /* private */, fd, 0);
     if (address < 0 && address > -4096)
       error = address;
     else
@@ -33,31 +39,29 @@ int64_t pock_map_file(const char* path, struct pock_file* file) {
 }
 
 void pock_unmap_file(struct pock_file* file) {
-  if (file->length) pock_syscall(SYS_munmap, (long)file->bytes, (long)file->length, 0, 0, 0, 0);
+  if (file->length) pock_syscall(SYS_munmap, (long)file->bytes, (long)file->length, 0);
   *file = (struct pock_file){0};
 }
 
-// struct statx: the inode at byte 32, the device at byte 136.
 static bool is_one_file(const uint64_t a[32], const uint64_t b[32]) { return a[4] == b[4] && a[17] == b[17]; }
 
 bool pock_same_file(const char* a, const char* b) {
-  uint64_t first[32] = {0}, second[32] = {0};
-  return !pock_syscall(SYS_statx, HERE, (long)a, 0, 0x7FF, (long)first, 0) &&
-         !pock_syscall(SYS_statx, HERE, (long)b, 0, 0x7FF, (long)second, 0) && is_one_file(first, second);
+  uint64_t first[32], second[32];
+  return !describe(HERE, a, first) && !describe(HERE, b, second) && is_one_file(first, second);
 }
 
 int64_t pock_create_file(const char* path) {
   for (;;) {
     int64_t fd = open_file(path, 01 | 0100 /* write, create */), error;
     if (fd < 0) return fd;
-    do error = pock_syscall(SYS_flock, fd, 2 /* exclusive */, 0, 0, 0, 0);
+    do error = pock_syscall(SYS_flock, fd, 2 /* exclusive */, 0);
     while (error == -4);  // interrupted; other errors: a file system without locks
     // While we waited, the other writer may have given the file its last name.
-    uint64_t ours[32] = {0}, there[32] = {0};
-    pock_syscall(SYS_statx, fd, (long)"", 0x1000 /* of fd */, 0x7FF, (long)ours, 0);
-    error = pock_syscall(SYS_statx, HERE, (long)path, 0, 0x7FF, (long)there, 0);
+    uint64_t ours[32], there[32];
+    describe(fd, "", ours);
+    error = describe(HERE, path, there);
     if (!error && is_one_file(ours, there)) {
-      error = pock_syscall(SYS_ftruncate, fd, 0, 0, 0, 0, 0);
+      error = pock_syscall(SYS_ftruncate, fd, 0, 0);
       if (!error) return fd;
     }
     pock_close((int)fd);
@@ -68,7 +72,7 @@ int64_t pock_create_file(const char* path) {
 int64_t pock_write(int fd, const void* bytes, uint64_t n) {
   const char* from = bytes;
   while (n > 0) {
-    int64_t wrote = pock_syscall(SYS_write, fd, (long)from, (long)n, 0, 0, 0);
+    int64_t wrote = pock_syscall(SYS_write, fd, (long)from, (long)n);
     if (wrote == -4) continue;  // interrupted
     if (wrote < 0) return wrote;
     from += wrote;
@@ -79,8 +83,7 @@ int64_t pock_write(int fd, const void* bytes, uint64_t n) {
 
 bool pock_print(const char* what, const char* text, uint64_t n) {
   int64_t error = pock_write(1, text, n);
-  if (error) pock_say("trainer: the %s cannot be written: %s\n", what, pock_reason(error));
-  return !error;
+  return !error || pock_complain("the %s cannot be written: %s", what, pock_reason(error));
 }
 
 void pock_hold_standard_streams(void) {
@@ -90,7 +93,7 @@ void pock_hold_standard_streams(void) {
   if (fd >= 0) pock_close((int)fd);
 }
 
-int64_t pock_sync(int fd) { return pock_syscall(SYS_fsync, fd, 0, 0, 0, 0, 0); }
+int64_t pock_sync(int fd) { return pock_syscall(SYS_fsync, fd, 0, 0); }
 
 int64_t pock_sync_directory_of(const char* path) {
   char directory[4096] = ".";
@@ -109,84 +112,72 @@ int64_t pock_sync_directory_of(const char* path) {
 }
 
 int64_t pock_rename(const char* from, const char* to) {
-  return pock_syscall(SYS_renameat, HERE, (long)from, HERE, (long)to, 0, 0);
+  return pock_syscall6(SYS_renameat, HERE, (long)from, HERE, (long)to, 0, 0);
 }
 
 int64_t pock_link(const char* from, const char* to) {
-  return pock_syscall(SYS_linkat, HERE, (long)from, HERE, (long)to, 0, 0);
+  return pock_syscall6(SYS_linkat, HERE, (long)from, HERE, (long)to, 0, 0);
 }
 
-int64_t pock_unlink(const char* path) { return pock_syscall(SYS_unlinkat, HERE, (long)path, 0, 0, 0, 0); }
+int64_t pock_unlink(const char* path) { return pock_syscall(SYS_unlinkat, HERE, (long)path, 0); }
 
 const char* pock_reason(int64_t error) {
-  switch (-error) {
-    case 1:
-      return "operation not permitted";
-    case 2:
-      return "no such file or directory";
-    case 5:
-      return "input/output error";
-    case 12:
-      return "out of memory";
-    case 13:
-      return "permission denied";
-    case 20:
-      return "a part of the path is not a directory";
-    case 21:
-      return "it is a directory";
-    case 23:
-    case 24:
-      return "too many open files";
-    case 26:
-      return "the file is in use";
-    case 27:
-      return "file too large";
-    case 28:
-      return "no space left on the device";
-    case 29:
-      return "not a regular file";
-    case 30:
-      return "read-only file system";
-    case 32:
-      return "the reader went away";
-    case 36:
-      return "the path is too long";
-    case 122:
-      return "disk quota exceeded";
-    default:
-      return "the system refused";
-  }
+  // Each with the number of the error, in octal, before it and a null behind it.
+  static const char reasons[] =
+      "\001operation not permitted\0"
+      "\002no such file or directory\0"
+      "\005input/output error\0"
+      "\014out of memory\0"
+      "\015permission denied\0"
+      "\024a part of the path is not a directory\0"
+      "\025it is a directory\0"
+      "\027too many open files\0"
+      "\030too many open files\0"
+      "\032the file is in use\0"
+      "\033file too large\0"
+      "\034no space left on the device\0"
+      "\035not a regular file\0"
+      "\036read-only file system\0"
+      "\040the reader went away\0"
+      "\044the path is too long\0"
+      "\172disk quota exceeded\0";
+  for (const char* reason = reasons; *reason; reason += pock_length(reason) + 1)
+    if (*reason == -error) return reason + 1;
+  return "the system refused";
 }
 
 void* pock_reserve(uint64_t bytes) {
   // Asks for one huge page more and starts on a boundary. What is never touched costs no memory.
   bytes = (bytes + 4095) & ~(uint64_t)4095;
-  int64_t address = pock_syscall(SYS_mmap, 0, (long)(bytes + HUGE_PAGE), 3 /* read, write */,
-                                 0x4022 /* private, anonymous, no swap reserved */, -1, 0);
+  int64_t address = pock_syscall6(SYS_mmap, 0, (long)(bytes + HUGE_PAGE), 3 /* read, write */,
+                                  0x4022 /* private, anonymous, no swap reserved */, -1, 0);
   if (address < 0 && address > -4096) return NULL;
   int64_t given = address;
   address = (address + HUGE_PAGE - 1) & ~(int64_t)(HUGE_PAGE - 1);
   // What stands out goes back, so that unmapping the block leaves nothing.
   int64_t before = address - given;
-  if (before) pock_syscall(SYS_munmap, given, before, 0, 0, 0, 0);
-  pock_syscall(SYS_munmap, address + (long)bytes, HUGE_PAGE - before, 0, 0, 0, 0);
+  if (before) pock_syscall(SYS_munmap, given, before, 0);
+  pock_syscall(SYS_munmap, address + (long)bytes, HUGE_PAGE - before, 0);
   // Whole huge pages only, or the tail would make the process larger than planned.
   uint64_t whole = bytes & ~(uint64_t)(HUGE_PAGE - 1);
-  if (whole) pock_syscall(SYS_madvise, address, (long)whole, 14 /* huge pages */, 0, 0, 0);
-  if (bytes > whole)
-    pock_syscall(SYS_madvise, address + (long)whole, (long)(bytes - whole), 15 /* none */, 0, 0, 0);
+  if (whole) pock_syscall(SYS_madvise, address, (long)whole, 14 /* huge pages */);
+  if (bytes > whole) pock_syscall(SYS_madvise, address + (long)whole, (long)(bytes - whole), 15 /* none */);
   return (void*)address;
+}
+
+void pock_exit(int status) {
+  for (;;) pock_syscall(SYS_exit_group, status, 0, 0);
 }
 
 double pock_seconds(void) {
   int64_t time[2] = {0};
-  pock_syscall(SYS_clock_gettime, 1 /* monotonic */, (long)time, 0, 0, 0, 0);
+  pock_syscall(SYS_clock_gettime, 1 /* monotonic */, (long)time, 0);
   return (double)time[0] + (double)time[1] * 1e-9;
 }
 
 uint32_t pock_cores(void) {
   uint64_t mask[128] = {0};
-  int64_t bytes = pock_syscall(SYS_sched_getaffinity, 0, sizeof mask, (long)mask, 0, 0, 0);
+  int64_t bytes = pock_syscall(SYS_sched_getaffinity, 0, sizeof mask, (long)mask);
   uint32_t cores = 0;
   for (int64_t i = 0; i < bytes / 8; ++i)
     for (uint64_t word = mask[i]; word; word &= word - 1) ++cores;
@@ -197,7 +188,7 @@ uint64_t pock_rss_anon(void) {
   char text[4096];
   int64_t fd = open_file("/proc/self/status", 0);
   if (fd < 0) return 0;
-  int64_t n = pock_syscall(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
+  int64_t n = pock_syscall(SYS_read, fd, (long)text, sizeof text - 1);
   pock_close((int)fd);
   if (n <= 0) return 0;
   text[n] = 0;
@@ -213,33 +204,49 @@ uint64_t pock_rss_anon(void) {
 
 uint32_t pock_terminal_columns(int fd) {
   uint16_t size[4] = {0};
-  if (pock_syscall(SYS_ioctl, fd, 0x5413 /* TIOCGWINSZ */, (long)size, 0, 0, 0)) return 0;
+  if (pock_syscall(SYS_ioctl, fd, 0x5413 /* TIOCGWINSZ */, (long)size)) return 0;
   return size[1] ? size[1] : 80;
 }
 
-void pock_say(const char* format, ...) {
+static void say(const char* before, const char* format, va_list list, const char* after) {
   char buffer[2048];
-  struct pock_text text = {buffer, 0, sizeof buffer};
+  struct pock_text text = {buffer, 0, sizeof buffer - 1};
+  pock_put_bytes(&text, before, pock_length(before));
+  pock_format_list(&text, format, list);
+  text.length = pock_text_size(&text);
+  text.capacity = sizeof buffer;  // a line that is cut ends all the same
+  pock_put_bytes(&text, after, pock_length(after));
+  pock_write(2, buffer, text.length);
+}
+
+void pock_say(const char* format, ...) {
   va_list list;
   va_start(list, format);
-  pock_format_list(&text, format, list);
+  say("", format, list, "");
   va_end(list);
-  pock_write(2, buffer, pock_text_size(&text));
+}
+
+bool pock_complain(const char* format, ...) {
+  va_list list;
+  va_start(list, format);
+  say("trainer: ", format, list, "\n");
+  va_end(list);
+  return false;
 }
 
 // A global because a signal handler is given no context of ours.
 static volatile int caught;
 
 static void on_signal(int number) {
-  if (caught) pock_syscall(SYS_exit_group, 128 + number, 0, 0, 0, 0, 0);
+  if (caught) pock_exit(128 + number);
   caught = number;
 }
 
 // Reading what a mapped file had when it was opened.
 static void on_lost_file(int number) {
   (void)number;
-  pock_say("trainer: a file that is being read has become shorter\n");
-  pock_syscall(SYS_exit_group, 1, 0, 0, 0, 0, 0);
+  pock_complain("a file that is being read has become shorter");
+  pock_exit(1);
 }
 
 #if defined(__x86_64__)
@@ -257,7 +264,7 @@ static void handle(int number, void (*handler)(int)) {
     void (*restorer)(void);
     uint64_t mask;
   } action = {handler, 0x10000000 /* restart system calls */ | RESTORER, return_from_signal, 0};
-  pock_syscall(SYS_rt_sigaction, number, (long)&action, 0, 8, 0, 0);
+  pock_syscall6(SYS_rt_sigaction, number, (long)&action, 0, 8, 0, 0);
 }
 
 void pock_catch_signals(void) {

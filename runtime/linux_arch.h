@@ -31,7 +31,13 @@ enum {
   SYS_statx = 332
 };
 
-static inline long pock_syscall(long number, long a, long b, long c, long d, long e, long f) {
+// A call reads no more arguments than it has.
+static inline long pock_syscall(long number, long a, long b, long c) {
+  __asm__ volatile("syscall" : "+a"(number) : "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+  return number;
+}
+
+static inline long pock_syscall6(long number, long a, long b, long c, long d, long e, long f) {
   register long r10 __asm__("r10") = d;
   register long r8 __asm__("r8") = e;
   register long r9 __asm__("r9") = f;
@@ -71,7 +77,16 @@ enum {
   SYS_statx = 291
 };
 
-static inline long pock_syscall(long number, long a, long b, long c, long d, long e, long f) {
+static inline long pock_syscall(long number, long a, long b, long c) {
+  register long x8 __asm__("x8") = number;
+  register long x0 __asm__("x0") = a;
+  register long x1 __asm__("x1") = b;
+  register long x2 __asm__("x2") = c;
+  __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+  return x0;
+}
+
+static inline long pock_syscall6(long number, long a, long b, long c, long d, long e, long f) {
   register long x8 __asm__("x8") = number;
   register long x0 __asm__("x0") = a;
   register long x1 __asm__("x1") = b;

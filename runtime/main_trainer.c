@@ -6,18 +6,13 @@ int pock_main(int argc, char** argv) {
   pock_flush_denormals();
   pock_hold_standard_streams();
   const struct pock_program* p = &pock_program;
-  struct pock_trainer t = {.program = p, .keep_previous = true};
+  struct pock_trainer t = {.keep_previous = true};
   t.options.data = pock_table(p->input_count, sizeof(char*));
   t.options.eval_data = pock_table(p->input_count, sizeof(char*));
   t.options.outputs = pock_table(p->output_count, sizeof(char*));
   t.options.hypers = pock_table(p->hyper_count, sizeof(double));
   t.options.hyper_given = pock_table(p->hyper_count, sizeof(bool));
-  if (!t.options.data || !t.options.eval_data || !t.options.outputs || !t.options.hypers ||
-      !t.options.hyper_given) {
-    pock_say("trainer: out of memory\n");
-    return 1;
-  }
-  if (!pock_parse_options(p, argv, &t.options)) return 2;
+  if (!pock_parse_options(argv, &t.options)) return 2;
   switch (t.options.command) {
     case POCK_TRAIN:
       return pock_prepare(&t) ? pock_train(&t) : 1;
@@ -26,7 +21,7 @@ int pock_main(int argc, char** argv) {
     case POCK_PREDICT:
       return pock_prepare(&t) ? pock_predict(&t) : 1;
     case POCK_INFO:
-      return pock_print_info(p, t.options.info_json) ? 0 : 1;
+      return pock_print_info(t.options.info_json) ? 0 : 1;
     case POCK_DONE:
       return 0;
     case POCK_FAILED:

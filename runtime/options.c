@@ -26,16 +26,14 @@ static const struct option options[] = {
     {"--weights", "CHECKPOINT", "take parameters and statistics from a checkpoint", TRAIN | EVAL | PREDICT,
      NAME, FIELD(weights)},
     {"--epochs", "N", "train until N epochs are done (default 1)", TRAIN, COUNT, FIELD(epochs)},
-    {"--steps", "N",
-     "or until N steps are done; both count from the very first\n"
-     "step, so the ones done before --resume are included",
-     TRAIN, COUNT, FIELD(steps)},
+    {"--steps", "N", "or until N steps are done; what --resume goes on from counts", TRAIN, COUNT,
+     FIELD(steps)},
     {"--lr", "X", "learning rate; short for --opt lr=X", TRAIN, NUMBER, 0},
     {"--accumulate", "K", "batches a step, in a program compiled with --accumulate", TRAIN, NUMBER, 0},
     {"--opt", "KEY=VALUE", "another number of the optimizer; `info` lists them", TRAIN, OPT, 0},
-    {"--seed", "S", "order of the samples and randomness in the model", TRAIN, SEED, FIELD(seed)},
+    {"--seed", "S", "of the samples' order and randomness in the model", TRAIN, SEED, FIELD(seed)},
     {"--no-shuffle", NULL, "take the samples in the order of the file", TRAIN, FLAG, FIELD(no_shuffle)},
-    {"--eval-data", "[INPUT=]FILE", "evaluate on these at the start and after each epoch", TRAIN, DATA,
+    {"--eval-data", "[INPUT=]FILE", "evaluate on these before and after each epoch", TRAIN, DATA,
      FIELD(eval_data)},
     {"--eval-labels", "[OUTPUT=]FILE", "what they should give", TRAIN, LABELS, FIELD(eval_data)},
     {"--patience", "N",
@@ -49,9 +47,7 @@ static const struct option options[] = {
     {"--resume", "FILE", "go on from a checkpoint; give the other options again", TRAIN, NAME, FIELD(resume)},
     {"--threads", "N", "at most as many as planned when compiled", TRAIN | EVAL | PREDICT, THREADS,
      FIELD(threads)},
-    {"--poison-arena", NULL,
-     "fill the arena with NaN before each step; the result must\n"
-     "not change (a check of the compiler)",
+    {"--poison-arena", NULL, "fill the arena with NaN before each step: changes nothing",
      TRAIN | EVAL | PREDICT, FLAG, FIELD(poison_arena)},
     {"--log", "json", "JSON on standard output: an object a line", TRAIN | EVAL, LOG, FIELD(log_json)},
     {"--json", NULL, "as JSON", INFO, FLAG, FIELD(info_json)},
@@ -103,86 +99,72 @@ static enum pock_command print_help(enum pock_command command) {
 }
 
 struct parser {
-  const struct pock_program* program;
   struct pock_options* options;
   uint32_t seen;  // one bit for each option that may be given once
 };
 
-static bool bad(const char* format, ...) __attribute__((format(printf, 1, 2)));
-static bool bad(const char* format, ...) {
-  char buffer[1024];
-  struct pock_text text = {buffer, 0, sizeof buffer};
-  va_list list;
-  va_start(list, format);
-  pock_format_list(&text, format, list);
-  va_end(list);
-  pock_say("trainer: %.*s\n", (int)pock_text_size(&text), buffer);
-  return false;
-}
-
 // What NAME=FILE may name for an option, and NULL for what it may not.
-static const char* name_at(const struct pock_program* program, uint32_t i, enum kind kind) {
-  if (kind == OUTPUT) return program->outputs[i].name;
-  return program->inputs[i].feed == (kind == DATA ? POCK_DATA : POCK_LABELS) ? program->inputs[i].name : NULL;
+static const char* name_at(uint32_t i, enum kind kind) {
+  if (kind == OUTPUT) return pock_program.outputs[i].name;
+  return pock_program.inputs[i].feed == (kind == DATA ? POCK_DATA : POCK_LABELS) ? pock_program.inputs[i].name
+                                                                                 : NULL;
 }
 
-static bool set_path(struct parser* p, const char* option, enum kind kind, const char** paths,
-                     const char* value) {
-  uint32_t all = kind == OUTPUT ? p->program->output_count : p->program->input_count;
+static bool set_path(const char* option, enum kind kind, const char** paths, const char* value) {
+  uint32_t all = kind == OUTPUT ? pock_program.output_count : pock_program.input_count;
   uint32_t named = all, only = all, count = 0;
   char buffer[512];
   struct pock_text names = {buffer, 0, sizeof buffer};
   for (uint32_t i = 0; i < all; ++i) {
-    const char* name = name_at(p->program, i, kind);
+    const char* name = name_at(i, kind);
     if (!name) continue;
     ++count;
     only = i;
     pock_format(&names, " %s", name);
     if (pock_starts(value, name) && value[pock_length(name)] == '=') named = i;
   }
-  if (count == 0) return bad("%s: this model takes none", option);
+  if (count == 0) return pock_complain("%s: this model takes none", option);
   if (named < all) {
-    value += pock_length(name_at(p->program, named, kind)) + 1;
+    value += pock_length(name_at(named, kind)) + 1;
   } else if (count == 1) {
     named = only;
   } else {
-    return bad("%s %s: say NAME=FILE, where NAME is one of:%.*s", option, value, (int)pock_text_size(&names),
-               buffer);
+    return pock_complain("%s %s: say NAME=FILE, where NAME is one of:%s", option, value, pock_string(&names));
   }
-  if (!*value) return bad("%s: the file name is empty", option);
-  if (paths[named]) return bad("%s: '%s' was given twice", option, name_at(p->program, named, kind));
+  if (!*value) return pock_complain("%s: the file name is empty", option);
+  if (paths[named]) return pock_complain("%s: '%s' was given twice", option, name_at(named, kind));
   paths[named] = value;
   return true;
 }
 
 static bool set_hyper(struct parser* p, const char* key, size_t length, const char* value) {
-  const struct pock_program* program = p->program;
+  const struct pock_program* program = &pock_program;
   char buffer[256];
   struct pock_text keys = {buffer, 0, sizeof buffer};
   for (uint32_t i = 0; i < program->hyper_count; ++i) {
     const struct pock_hyper* hyper = &program->hypers[i];
     pock_format(&keys, " %s", hyper->name);
     if (pock_length(hyper->name) != length || memcmp(hyper->name, key, length) != 0) continue;
-    if (p->options->hyper_given[i]) return bad("'%s' was given twice", hyper->name);
+    if (p->options->hyper_given[i]) return pock_complain("'%s' was given twice", hyper->name);
     p->options->hyper_given[i] = true;
     double number;
     const char* end = pock_parse_number(value, &number);
-    if (!end || *end) return bad("'%s' needs a number, not '%s'", hyper->name, value);
+    if (!end || *end) return pock_complain("'%s' needs a number, not '%s'", hyper->name, value);
     if (hyper->whole && number != (double)(int64_t)number)
-      return bad("'%s' needs a whole number, not %s", hyper->name, value);
+      return pock_complain("'%s' needs a whole number, not %s", hyper->name, value);
     if (!(number >= hyper->low && (hyper->open ? number < hyper->high : number <= hyper->high)))
-      return bad("'%s' must lie in [%g, %g%s, not %s", hyper->name, hyper->low, hyper->high,
-                 hyper->open ? ")" : "]", value);
+      return pock_complain("'%s' must lie in [%g, %g%s, not %s", hyper->name, hyper->low, hyper->high,
+                           hyper->open ? ")" : "]", value);
     p->options->hypers[i] = number;
     return true;
   }
-  return bad("optimizer '%s' was compiled without '%.*s'; it has:%.*s", program->optimizer, (int)length, key,
-             (int)pock_text_size(&keys), buffer);
+  return pock_complain("optimizer '%s' was compiled without '%.*s'; it has:%s", program->optimizer,
+                       (int)length, key, pock_string(&keys));
 }
 
 static bool set_count(const char* option, const char* value, uint64_t least, uint64_t* out) {
-  if (!pock_parse_whole(value, out)) return bad("%s needs a whole number, not '%s'", option, value);
-  return *out >= least || bad("%s must be at least %llu", option, (unsigned long long)least);
+  if (!pock_parse_whole(value, out)) return pock_complain("%s needs a whole number, not '%s'", option, value);
+  return *out >= least || pock_complain("%s must be at least %llu", option, (unsigned long long)least);
 }
 
 static bool set_duration(const char* option, const char* value, double* out) {
@@ -190,7 +172,7 @@ static bool set_duration(const char* option, const char* value, double* out) {
   double unit = end && *end == 'm' ? 60 : end && *end == 'h' ? 3600 : 1;
   if (end && (*end == 's' || unit > 1)) ++end;
   if (!end || *end || !(*out > 0 && *out < 1e9))
-    return bad("%s needs a time such as 90, 10m or 2h, not '%s'", option, value);
+    return pock_complain("%s needs a time such as 90, 10m or 2h, not '%s'", option, value);
   *out *= unit;
   return true;
 }
@@ -207,27 +189,28 @@ static bool set_option(struct parser* p, const struct option* option, const char
       return o->seed_given = set_count(option->name, value, 0, field);
     case THREADS:
       if (!set_count(option->name, value, 1, field)) return false;
-      return o->threads <= p->program->threads ||
-             bad("--threads %s: this program was planned for at most %d; compile it with --threads %s", value,
-                 (int)p->program->threads, value);
+      return o->threads <= pock_program.threads ||
+             pock_complain(
+                 "--threads %s: this program was planned for at most %d; compile it with --threads %s", value,
+                 (int)pock_program.threads, value);
     case DURATION:
       return set_duration(option->name, value, field);
     case NAME:
       *(const char**)field = value;
-      return *value || bad("%s: the file name is empty", option->name);
+      return *value || pock_complain("%s: the file name is empty", option->name);
     case NUMBER:
       return set_hyper(p, option->name + 2, pock_length(option->name) - 2, value);
     case OPT:
       for (size_t n = 0; value[n]; ++n)
         if (value[n] == '=') return set_hyper(p, value, n, value + n + 1);
-      return bad("--opt needs KEY=VALUE, not '%s'", value);
+      return pock_complain("--opt needs KEY=VALUE, not '%s'", value);
     case LOG:
       *(bool*)field = pock_equal(value, "json");
-      return o->log_json || bad("--log knows json, not '%s'", value);
+      return o->log_json || pock_complain("--log knows json, not '%s'", value);
     case DATA:
     case LABELS:
     case OUTPUT:
-      return set_path(p, option->name, option->kind, *(const char***)field, value);
+      return set_path(option->name, option->kind, *(const char***)field, value);
   }
   return false;
 }
@@ -238,40 +221,38 @@ static bool any_path(const char** paths, uint32_t count) {
   return false;
 }
 
-static bool check_paths(const struct parser* p, const char** paths, const char* prefix) {
+static bool check_paths(const char** paths, const char* prefix) {
   bool good = true;
-  for (uint32_t i = 0; i < p->program->input_count; ++i)
+  for (uint32_t i = 0; i < pock_program.input_count; ++i)
     if (!paths[i])
-      good = bad("no file for '%s'; give --%s%s", p->program->inputs[i].name, prefix,
-                 p->program->inputs[i].feed == POCK_DATA ? "data" : "labels");
+      good = pock_complain("no file for '%s'; give --%s%s", pock_program.inputs[i].name, prefix,
+                           pock_program.inputs[i].feed == POCK_DATA ? "data" : "labels");
   return good;
 }
 
-static bool check_train(const struct parser* p) {
-  struct pock_options* o = p->options;
-  o->evaluate = any_path(o->eval_data, p->program->input_count);
-  if (!check_paths(p, o->data, "") || (o->evaluate && !check_paths(p, o->eval_data, "eval-"))) return false;
-  if (o->epochs && o->steps) return bad("give --epochs or --steps, not both");
-  if (o->checkpoint_every && !o->checkpoint) return bad("--checkpoint-every needs --checkpoint");
-  if (o->patience && !o->evaluate) return bad("--patience needs --eval-data");
+static bool check_train(struct pock_options* o) {
+  o->evaluate = any_path(o->eval_data, pock_program.input_count);
+  if (!check_paths(o->data, "") || (o->evaluate && !check_paths(o->eval_data, "eval-"))) return false;
+  if (o->epochs && o->steps) return pock_complain("give --epochs or --steps, not both");
+  if (o->checkpoint_every && !o->checkpoint) return pock_complain("--checkpoint-every needs --checkpoint");
+  if (o->patience && !o->evaluate) return pock_complain("--patience needs --eval-data");
   if (o->resume && o->weights)
-    return bad("give --resume, which goes on with a run, or --weights, which starts one; not both");
+    return pock_complain("give --resume, which goes on with a run, or --weights, which starts one; not both");
   if (!o->epochs && !o->steps) o->epochs = 1;
   return true;
 }
 
-static bool check_predict(const struct parser* p) {
-  const struct pock_program* program = p->program;
-  const struct pock_options* o = p->options;
-  if (!any_path(o->outputs, program->output_count)) return bad("nothing to write; give --output");
+static bool check_predict(const struct pock_options* o) {
+  const struct pock_program* program = &pock_program;
+  if (!any_path(o->outputs, program->output_count)) return pock_complain("nothing to write; give --output");
   uint64_t wanted = 0;
   for (uint32_t i = 0; i < program->output_count; ++i)
     if (o->outputs[i]) wanted |= (uint64_t)1 << (i < 63 ? i : 63);
   bool good = true;
   for (uint32_t i = 0; i < program->input_count; ++i)
     if (!o->data[i] && (program->inputs[i].reaches & wanted))
-      good = bad("no file for '%s'; give --data", program->inputs[i].name);
-  if (good && !any_path(o->data, program->input_count)) return bad("how many samples? give --data");
+      good = pock_complain("no file for '%s'; give --data", program->inputs[i].name);
+  if (good && !any_path(o->data, program->input_count)) return pock_complain("how many samples? give --data");
   return good;
 }
 
@@ -283,29 +264,31 @@ static bool parse_command(struct parser* p, char** argv, enum pock_command comma
     }
     uint32_t i = 0;
     while (i < OPTIONS && !(options[i].commands >> command & 1 && pock_equal(*argv, options[i].name))) ++i;
-    if (i == OPTIONS) return bad("unknown option '%s'; see trainer %s --help", *argv, commands[command].name);
+    if (i == OPTIONS)
+      return pock_complain("unknown option '%s'; see trainer %s --help", *argv, commands[command].name);
     const struct option* o = &options[i];
     if (o->kind < NUMBER || o->kind == LOG) {
-      if (p->seen >> i & 1) return bad("%s was given twice", *argv);
+      if (p->seen >> i & 1) return pock_complain("%s was given twice", *argv);
       p->seen |= (uint32_t)1 << i;
     }
-    if (o->value && !argv[1]) return bad("%s needs a value", *argv);
+    if (o->value && !argv[1]) return pock_complain("%s needs a value", *argv);
     if (!set_option(p, o, o->value ? *++argv : "")) return false;
   }
   switch (command) {
     case POCK_TRAIN:
-      return check_train(p);
+      return check_train(p->options);
     case POCK_EVAL:
-      return check_paths(p, p->options->data, "");
+      return check_paths(p->options->data, "");
     case POCK_PREDICT:
-      return check_predict(p);
+      return check_predict(p->options);
     default:
       return true;
   }
 }
 
-bool pock_parse_options(const struct pock_program* program, char** argv, struct pock_options* out) {
-  struct parser p = {program, out, 0};
+bool pock_parse_options(char** argv, struct pock_options* out) {
+  struct parser p = {out, 0};
+  const struct pock_program* program = &pock_program;
   out->seed = program->seed;
   for (uint32_t i = 0; i < program->hyper_count; ++i) out->hypers[i] = program->hypers[i].value;
   const char* first = argv[0] && argv[1] ? argv[1] : "";
@@ -325,7 +308,7 @@ bool pock_parse_options(const struct pock_program* program, char** argv, struct 
     out->command = pock_print("version", buffer, pock_text_size(&text)) ? POCK_DONE : POCK_FAILED;
     return true;
   }
-  if (*first) pock_format(&text, "trainer: unknown command '%s'\n", first);
+  if (*first) pock_complain("unknown command '%s'", first);
   put_usage(&text);
   pock_write(2, buffer, pock_text_size(&text));
   return false;

@@ -11,8 +11,8 @@ struct target {
 };
 
 // Outputs whose first axis is the batch have a row for each sample; of others there is one for each batch.
-static bool has_rows(const struct pock_trainer* t, const struct pock_output* output) {
-  return output->rank > 0 && output->dims[0] == t->program->batch;
+static bool has_rows(const struct pock_output* output) {
+  return output->rank > 0 && output->dims[0] == pock_program.batch;
 }
 
 static const char* npy_dtype(uint8_t dtype) {
@@ -24,10 +24,10 @@ static int64_t write_header(const struct pock_trainer* t, const struct target* t
   char bytes[512];
   struct pock_text out = {bytes, 0, sizeof bytes};
   const struct pock_output* o = target->output;
-  bool rows = has_rows(t, o);
+  bool rows = has_rows(o);
   pock_put_bytes(&out, "\x93NUMPY\1\0..", 10);
   pock_format(&out, "{'descr': '%s', 'fortran_order': False, 'shape': (%llu,", npy_dtype(o->dtype),
-              (unsigned long long)(rows ? t->train.samples : t->train.samples / t->program->batch));
+              (unsigned long long)(rows ? t->train.samples : t->train.samples / pock_program.batch));
   for (uint32_t i = rows; i < o->rank; ++i)
     pock_format(&out, i == rows ? " %lld" : ", %lld", (long long)o->dims[i]);
   pock_format(&out, "), }");
@@ -51,12 +51,12 @@ static int64_t open_target(const struct pock_trainer* t, struct target* target) 
 
 static int64_t write_batch(const struct pock_trainer* t, const struct target* target, uint32_t rows) {
   const struct pock_output* o = target->output;
-  uint64_t bytes = has_rows(t, o) ? o->bytes / t->program->batch * rows : o->bytes;
+  uint64_t bytes = has_rows(o) ? o->bytes / pock_program.batch * rows : o->bytes;
   return pock_write(target->fd, pock_output_data(o, &t->memory), bytes);
 }
 
 static bool failed(const struct target* target, int64_t error) {
-  if (error) pock_say("trainer: '%s' cannot be written: %s\n", target->path, pock_reason(error));
+  if (error) pock_complain("'%s' cannot be written: %s", target->path, pock_reason(error));
   return error;
 }
 
@@ -64,12 +64,11 @@ static bool failed(const struct target* target, int64_t error) {
 static bool collides(const struct pock_trainer* t, const struct target* targets, uint32_t i) {
   const struct target* target = &targets[i];
   bool same = t->options.weights && pock_same_file(target->path, t->options.weights);
-  for (uint32_t k = 0; k < t->program->input_count; ++k)
+  for (uint32_t k = 0; k < pock_program.input_count; ++k)
     same |= t->options.data[k] && pock_same_file(target->path, t->options.data[k]);
   for (uint32_t k = 0; k < i; ++k) same |= pock_same_file(target->fresh, targets[k].fresh);
   if (same)
-    pock_say("trainer: --output '%s' would write over a file that is read, or over another output\n",
-             target->path);
+    pock_complain("--output '%s' would write over a file that is read, or over another output", target->path);
   return same;
 }
 
@@ -77,10 +76,10 @@ static bool collides(const struct pock_trainer* t, const struct target* targets,
 static int write_targets(struct pock_trainer* t, struct target* targets, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i)
     if (collides(t, targets, i) || failed(&targets[i], open_target(t, &targets[i]))) return 1;
-  for (uint64_t first = 0; first < t->train.samples; first += t->program->batch) {
+  for (uint64_t first = 0; first < t->train.samples; first += pock_program.batch) {
     if (pock_caught_signal()) return 128 + pock_caught_signal();
     uint32_t rows = pock_fill_batch(t, &t->train, first);
-    t->program->infer(&t->memory, &t->threads);
+    pock_program.infer(&t->memory, &t->threads);
     for (uint32_t i = 0; i < count; ++i)
       if (failed(&targets[i], write_batch(t, &targets[i], rows))) return 1;
   }
@@ -92,22 +91,17 @@ static int write_targets(struct pock_trainer* t, struct target* targets, uint32_
 }
 
 static bool fits(const struct pock_trainer* t, const struct pock_output* output) {
-  if (has_rows(t, output) || t->train.samples % t->program->batch == 0) return true;
-  pock_say(
-      "trainer: output '%s' has no row for each sample but one value for a whole batch of %d; %llu samples "
-      "do "
-      "not fill batches\n",
-      output->name, (int)t->program->batch, (unsigned long long)t->train.samples);
-  return false;
+  if (has_rows(output) || t->train.samples % pock_program.batch == 0) return true;
+  return pock_complain(
+      "output '%s' has no row for each sample but one value for a whole batch of %d; %llu samples do not "
+      "fill "
+      "batches",
+      output->name, (int)pock_program.batch, (unsigned long long)t->train.samples);
 }
 
 int pock_predict(struct pock_trainer* t) {
-  const struct pock_program* p = t->program;
+  const struct pock_program* p = &pock_program;
   struct target* targets = pock_table(p->output_count, sizeof *targets);
-  if (!targets) {
-    pock_say("trainer: out of memory\n");
-    return 1;
-  }
   uint32_t count = 0;
   for (uint32_t i = 0; i < p->output_count; ++i) {
     if (!t->options.outputs[i]) continue;

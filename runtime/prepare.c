@@ -8,31 +8,31 @@ static void* take(char** at, uint64_t bytes) {
   return block;
 }
 
-void* pock_table(uint64_t count, uint64_t bytes) { return pock_reserve(count * bytes + 1); }
+void* pock_table(uint64_t count, uint64_t bytes) {
+  void* table = pock_reserve(count * bytes + 1);
+  if (table) return table;
+  pock_complain("out of memory");
+  pock_exit(1);
+}
 
-static bool check_machine(const struct pock_program* program) {
-  uint64_t missing = program->cpu_needs & ~pock_cpu_have();
+static bool check_machine(void) {
+  uint64_t missing = pock_program.cpu_needs & ~pock_cpu_have();
   if (!missing) return true;
   char names[256];
   struct pock_text text = {names, 0, sizeof names};
   pock_put_cpu(&text, missing);
-  pock_say("trainer: compiled for %s; this processor or system lacks %.*s\n", program->target,
-           (int)pock_text_size(&text), names);
-  return false;
+  return pock_complain("compiled for %s; this processor or system lacks %s", pock_program.target,
+                       pock_string(&text));
 }
 
 static bool reserve_memory(struct pock_trainer* t) {
-  const struct pock_program* p = t->program;
+  const struct pock_program* p = &pock_program;
   uint64_t scalars = p->scalars_count * sizeof(float);
   char* at = pock_reserve(p->arena_bytes + p->params_bytes + p->state_bytes + scalars + 4 * 64);
-  if (!at) {
-    pock_say(
-        "trainer: the system does not give the memory planned: arena %llu, parameters %llu, optimizer %llu "
-        "bytes\n",
-        (unsigned long long)p->arena_bytes, (unsigned long long)p->params_bytes,
-        (unsigned long long)p->state_bytes);
-    return false;
-  }
+  if (!at)
+    return pock_complain(
+        "the system does not give the memory planned: arena %zu, parameters %zu, optimizer %zu",
+        (size_t)p->arena_bytes, (size_t)p->params_bytes, (size_t)p->state_bytes);
   t->memory.arena = take(&at, p->arena_bytes);
   t->memory.params = take(&at, p->params_bytes);
   t->memory.state = take(&at, p->state_bytes);
@@ -43,30 +43,29 @@ static bool reserve_memory(struct pock_trainer* t) {
 }
 
 static bool start_threads(struct pock_trainer* t) {
-  uint32_t cores = pock_cores(), most = t->program->threads ? t->program->threads : 1;
+  uint32_t cores = pock_cores(), most = pock_program.threads ? pock_program.threads : 1;
   t->thread_count = t->options.threads ? (uint32_t)t->options.threads : cores < most ? cores : most;
   t->threads.parallel_for = pock_parallel_for;
   t->threads.context = pock_start_pool(t->thread_count);
-  if (!t->threads.context) pock_say("trainer: the system does not give %d threads\n", (int)t->thread_count);
-  return t->threads.context;
+  return t->threads.context || pock_complain("the system does not give %d threads", (int)t->thread_count);
 }
 
-static void need_a_batch(const struct pock_trainer* t, const struct pock_dataset* set, const char* option,
-                         uint64_t batches, struct pock_text* report) {
+static void need_a_batch(const struct pock_dataset* set, const char* option, uint64_t batches,
+                         struct pock_text* report) {
   uint32_t i = 0;
   while (!set->sources[i].path) ++i;
-  if (set->samples >= batches * t->program->batch) return;
+  if (set->samples >= batches * pock_program.batch) return;
   pock_format(report, "  %s '%s' has %llu samples, fewer than ", option, set->sources[i].path,
               (unsigned long long)set->samples);
   if (batches > 1)
     pock_format(report, "the %llu batches of %d of a step\n", (unsigned long long)batches,
-                (int)t->program->batch);
+                (int)pock_program.batch);
   else
-    pock_format(report, "one batch of %d\n", (int)t->program->batch);
+    pock_format(report, "one batch of %d\n", (int)pock_program.batch);
 }
 
 static bool open_data(struct pock_trainer* t) {
-  const struct pock_program* p = t->program;
+  const struct pock_program* p = &pock_program;
   const struct pock_options* o = &t->options;
   char buffer[16384];
   struct pock_text report = {buffer, 0, sizeof buffer};
@@ -77,18 +76,14 @@ static bool open_data(struct pock_trainer* t) {
   t->score.accuracy = pock_table(p->input_count, sizeof *t->score.accuracy);
   t->terms = pock_table(p->loss_count, sizeof *t->terms);
   t->labels = pock_table(p->input_count, sizeof *t->labels);
-  if (!t->train.sources || !t->eval.sources || !t->score.accuracy || !t->terms || !t->labels) {
-    pock_say("trainer: out of memory\n");
-    return false;
-  }
   if (pock_open_dataset(p, o->data, "", &t->train, &report) &&
       (o->command == POCK_TRAIN || (o->command == POCK_EVAL && whole)))
-    need_a_batch(t, &t->train, "--data", o->command == POCK_TRAIN ? pock_batches_a_step(p, o->hypers) : 1,
+    need_a_batch(&t->train, "--data", o->command == POCK_TRAIN ? pock_batches_a_step(p, o->hypers) : 1,
                  &report);
   if (o->evaluate && pock_open_dataset(p, o->eval_data, "eval-", &t->eval, &report) && whole)
-    need_a_batch(t, &t->eval, "--eval-data", 1, &report);
+    need_a_batch(&t->eval, "--eval-data", 1, &report);
   if (!report.length) return true;
-  pock_say("trainer: the data cannot be used:\n");
+  pock_complain("the data cannot be used:");
   pock_write(2, buffer, pock_text_size(&report));
   return false;
 }
@@ -102,16 +97,12 @@ static enum pock_verdict read_checkpoint(struct pock_trainer* t, const char* pat
     return POCK_DAMAGED;
   }
   struct pock_checkpoint checkpoint = {.weights_only = weights_only,
-                                       .offsets = pock_table(t->program->tensor_count, sizeof(uint64_t))};
-  uint64_t scratch = pock_checkpoint_scratch(t->program);
+                                       .offsets = pock_table(pock_program.tensor_count, sizeof(uint64_t))};
+  uint64_t scratch = pock_checkpoint_scratch(&pock_program);
   checkpoint.scratch = (struct pock_text){pock_table(scratch, 1), 0, scratch};
-  enum pock_verdict verdict = POCK_DAMAGED;
-  if (!checkpoint.offsets || !checkpoint.scratch.data)
-    pock_format(why, "out of memory");
-  else
-    verdict = pock_check_checkpoint(t->program, file.bytes, file.length, &checkpoint, why);
+  enum pock_verdict verdict = pock_check_checkpoint(&pock_program, file.bytes, file.length, &checkpoint, why);
   if (verdict == POCK_GOOD) {
-    pock_load_checkpoint(t->program, &checkpoint, &t->memory);
+    pock_load_checkpoint(&pock_program, &checkpoint, &t->memory);
     if (!weights_only) t->progress = checkpoint.progress;
   }
   pock_unmap_file(&file);
@@ -123,30 +114,26 @@ static bool resume(struct pock_trainer* t) {
   const char* path = t->options.resume;
   char previous[4096], first[512], second[512];
   struct pock_text why = {first, 0, sizeof first}, why_not = {second, 0, sizeof second};
-  struct pock_text name = {previous, 0, sizeof previous - 1};
+  struct pock_text name = {previous, 0, sizeof previous};
   pock_format(&name, "%s.prev", path);
-  previous[pock_text_size(&name)] = 0;
+  pock_string(&name);
   enum pock_verdict verdict = read_checkpoint(t, path, false, &why);
   if (verdict == POCK_DAMAGED) {
     verdict = read_checkpoint(t, previous, false, &why_not);
     if (verdict == POCK_GOOD) {
-      pock_say("trainer: checkpoint '%s' %.*s; resuming from '%s'\n", path, (int)pock_text_size(&why), first,
-               previous);
+      pock_complain("checkpoint '%s' %s; resuming from '%s'", path, pock_string(&why), previous);
       // FILE is damaged: the first save must not put it in the place of the good one.
       t->keep_previous = !t->options.checkpoint || !pock_equal(t->options.checkpoint, path);
     }
   }
   if (verdict != POCK_GOOD) {
-    pock_say("trainer: checkpoint '%s' %.*s\n", path, (int)pock_text_size(&why), first);
-    if (why_not.length)
-      pock_say("trainer: checkpoint '%s' %.*s\n", previous, (int)pock_text_size(&why_not), second);
+    pock_complain("checkpoint '%s' %s", path, pock_string(&why));
+    if (why_not.length) pock_complain("checkpoint '%s' %s", previous, pock_string(&why_not));
     return false;
   }
-  if (t->options.seed_given && t->options.seed != t->progress.seed) {
-    pock_say("trainer: '%s' was trained with --seed %llu; a resumed run keeps it\n", path,
-             (unsigned long long)t->progress.seed);
-    return false;
-  }
+  if (t->options.seed_given && t->options.seed != t->progress.seed)
+    return pock_complain("'%s' was trained with --seed %llu; a resumed run keeps it", path,
+                         (unsigned long long)t->progress.seed);
   pock_say("resumed from step %llu, epoch %llu\n", (unsigned long long)t->progress.step,
            (unsigned long long)t->progress.epoch + 1);
   if (t->progress.samples != t->train.samples)
@@ -160,16 +147,7 @@ static bool load_weights(struct pock_trainer* t) {
   char buffer[512];
   struct pock_text why = {buffer, 0, sizeof buffer};
   if (read_checkpoint(t, t->options.weights, true, &why) == POCK_GOOD) return true;
-  pock_say("trainer: weights '%s' %.*s\n", t->options.weights, (int)pock_text_size(&why), buffer);
-  return false;
-}
-
-static bool try_path(const char* path, bool known) {
-  char buffer[512];
-  struct pock_text why = {buffer, 0, sizeof buffer};
-  if (pock_try_checkpoint_path(path, known, &why)) return true;
-  pock_say("trainer: %.*s\n", (int)pock_text_size(&why), buffer);
-  return false;
+  return pock_complain("weights '%s' %s", t->options.weights, pock_string(&why));
 }
 
 static bool try_checkpoint_paths(struct pock_trainer* t) {
@@ -177,12 +155,11 @@ static bool try_checkpoint_paths(struct pock_trainer* t) {
   if (!o->checkpoint) return true;
   uint64_t room = pock_length(o->checkpoint) + sizeof ".best";
   struct pock_text best = {pock_table(room, 1), 0, room};
-  if (!best.data) return false;
   pock_format(&best, "%s.best", o->checkpoint);
   t->best_path = best.data;
   // A damaged file that is being resumed from is a checkpoint all the same.
-  return try_path(o->checkpoint, o->resume && pock_equal(o->resume, o->checkpoint)) &&
-         (!o->patience || try_path(t->best_path, false));
+  return pock_try_checkpoint_path(o->checkpoint, o->resume && pock_equal(o->resume, o->checkpoint)) &&
+         (!o->patience || pock_try_checkpoint_path(t->best_path, false));
 }
 
 bool pock_prepare(struct pock_trainer* t) {
@@ -190,8 +167,7 @@ bool pock_prepare(struct pock_trainer* t) {
   if (o->time_limit > 0) t->deadline = pock_seconds() + o->time_limit;
   pock_catch_signals();
   t->columns = pock_terminal_columns(2);
-  if (!check_machine(t->program) || !open_data(t) || !try_checkpoint_paths(t) || !reserve_memory(t))
-    return false;
+  if (!check_machine() || !open_data(t) || !try_checkpoint_paths(t) || !reserve_memory(t)) return false;
   t->progress =
       (struct pock_progress){.seed = o->seed, .samples = t->train.samples, .best_loss = __builtin_inff()};
   return (!o->resume || resume(t)) && (!o->weights || load_weights(t)) && start_threads(t);

@@ -31,19 +31,21 @@ struct pock_text {
   size_t length, capacity;
 };
 size_t pock_text_size(const struct pock_text* text);  // bytes really there
+const char* pock_string(struct pock_text* text);  // with a null at its end, for which its last byte may go
 void pock_put(struct pock_text* out, char c);
 void pock_put_bytes(struct pock_text* out, const char* bytes, size_t n);
-// Knows %s %.*s %c %d %lld %llu %08x %g %.Ng %%. Plain %g prints the fewest digits that read back as the same
-// double.
+// Knows %s %.*s %c %d %lld %llu %08x %g %.Ng %%, and %zu, a number of bytes, which reads "1.5 MiB". Plain %g prints the
+// fewest digits that read back as the same double.
 __attribute__((format(printf, 2, 3))) void pock_format(struct pock_text* out, const char* format, ...);
 void pock_format_list(struct pock_text* out, const char* format, va_list list);
 bool pock_finite(float value);
 void pock_put_float(struct pock_text* out, float value);  // fewest digits that read back as the same float
 void pock_put_escaped(struct pock_text* out, const char* s);  // the inside of a JSON string
 void pock_put_json(struct pock_text* out, const char* s);     // with its quotes
-void pock_put_size(struct pock_text* out, uint64_t bytes);    // "1.5 MiB"
 const char* pock_parse_number(const char* s, double* value);  // the first character not read, or NULL
 bool pock_parse_whole(const char* s, uint64_t* value);        // all of s
+// Of the characters up to `end`; NULL also where the number is too large.
+const char* pock_parse_digits(const char* s, const char* end, uint64_t* value);
 
 // ---- io_linux.c
 struct pock_file {
@@ -69,6 +71,7 @@ bool pock_same_file(const char* a, const char* b);  // both there, and one file
 const char* pock_reason(int64_t error);             // "no such file or directory"
 void* pock_reserve(
     uint64_t bytes);  // zeroed, 2 MiB aligned, huge pages where they fit; NULL when out of memory
+__attribute__((noreturn)) void pock_exit(int status);
 double pock_seconds(void);
 uint32_t pock_cores(void);               // that this process may run on
 uint64_t pock_rss_anon(void);            // bytes of own memory in use; 0 when the system does not say
@@ -78,6 +81,8 @@ uint32_t pock_terminal_columns(int fd);  // 0: not a terminal
 void pock_catch_signals(void);
 int pock_caught_signal(void);                                                  // its number, or 0
 void pock_say(const char* format, ...) __attribute__((format(printf, 1, 2)));  // to stderr
+// Says what is wrong, in a line of its own. False.
+bool pock_complain(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 // ---- cpu.c
 uint64_t pock_cpu_have(void);                             // enum pock_cpu
@@ -181,12 +186,12 @@ void pock_put_checkpoint_head(struct pock_text* out, const struct pock_program* 
 // A gradient may overflow where the loss did not: then there is nothing worth saving. NULL if all is finite.
 const struct pock_tensor* pock_not_finite(const struct pock_program* program,
                                           const struct pock_buffers* memory);
-// False with the reason in `why`; FILE is then as it was.
+extern const char pock_not_finite_advice[];  // behind what was not done
+// False after saying why; FILE is then as it was.
 bool pock_save_checkpoint(const struct pock_program* program, const struct pock_buffers* memory,
-                          const struct pock_progress* progress, const char* path, bool keep_previous,
-                          struct pock_text* why);
-// Before hours of training. Refuses to replace what is no checkpoint, unless it is `known` to be one.
-bool pock_try_checkpoint_path(const char* path, bool known, struct pock_text* why);
+                          const struct pock_progress* progress, const char* path, bool keep_previous);
+// Before hours of training: false after saying why. Refuses to replace what is no checkpoint, unless it is `known` to be one.
+bool pock_try_checkpoint_path(const char* path, bool known);
 
 enum pock_verdict { POCK_GOOD, POCK_DAMAGED, POCK_FOREIGN };
 struct pock_checkpoint {

@@ -3,8 +3,7 @@
 
 __attribute__((noreturn, used)) void pock_start(long* stack) {
   // The kernel leaves argc there, then argv, a null, the environment, a null and the auxiliary vector.
-  int status = pock_main((int)stack[0], (char**)(stack + 1));
-  for (;;) pock_syscall(SYS_exit_group, status, 0, 0, 0, 0, 0);
+  pock_exit(pock_main((int)stack[0], (char**)(stack + 1)));
 }
 
 // Memory, file system state, files and signal handlers shared, one thread group; no thread-local storage.

@@ -52,14 +52,14 @@ static double narrow(struct wide a) {
   return value;
 }
 
-static const double exact_powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                      1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-
 static double from_decimal(uint64_t digits, int power) {
   if (digits == 0) return 0;
-  // Both numbers are exact here, so the one operation rounds correctly.
-  if (digits <= (uint64_t)1 << 53 && power >= -22 && power <= 22)
-    return power < 0 ? (double)digits / exact_powers[-power] : (double)digits * exact_powers[power];
+  if (digits <= (uint64_t)1 << 53 && power >= -22 && power <= 22) {
+    // Powers of ten up to here are exact and so is `digits`: the one operation on both rounds correctly.
+    double ten = 1;
+    for (int i = power < 0 ? -power : power; i > 0; --i) ten *= 10;
+    return power < 0 ? (double)digits / ten : (double)digits * ten;
+  }
   if (power > 310) power = 310;
   if (power < -345) power = -345;
   struct wide w = widen(digits);
@@ -102,20 +102,30 @@ const char* pock_parse_number(const char* s, double* value) {
   return s;
 }
 
+const char* pock_parse_digits(const char* s, const char* end, uint64_t* value) {
+  const char* at = s;
+  for (*value = 0; at < end && *at >= '0' && *at <= '9'; ++at)
+    if (__builtin_mul_overflow(*value, 10u, value) ||
+        __builtin_add_overflow(*value, (uint64_t)(*at - '0'), value))
+      return NULL;
+  return at > s ? at : NULL;
+}
+
 bool pock_parse_whole(const char* s, uint64_t* value) {
-  uint64_t v = 0;
-  if (!*s) return false;
-  for (; *s; ++s) {
-    if (*s < '0' || *s > '9') return false;
-    if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
-      return false;
-  }
-  *value = v;
+  uint64_t read;
+  const char* end = s + pock_length(s);
+  if (pock_parse_digits(s, end, &read) != end) return false;
+  *value = read;
   return true;
 }
 
 size_t pock_text_size(const struct pock_text* text) {
   return text->length < text->capacity ? text->length : text->capacity;
+}
+
+const char* pock_string(struct pock_text* text) {
+  text->data[text->length < text->capacity ? text->length : text->capacity - 1] = 0;
+  return text->data;
 }
 
 void pock_put(struct pock_text* out, char c) {
@@ -252,15 +262,16 @@ void pock_put_json(struct pock_text* out, const char* s) {
   pock_put(out, '"');
 }
 
-void pock_put_size(struct pock_text* out, uint64_t bytes) {
-  if (bytes < 1024)
-    pock_format(out, "%llu B", (unsigned long long)bytes);
-  else if (bytes < 1 << 20)
-    pock_format(out, "%.4g KiB", (double)bytes / 1024);
-  else if (bytes < 1 << 30)
-    pock_format(out, "%.4g MiB", (double)bytes / (1 << 20));
-  else
-    pock_format(out, "%.4g GiB", (double)bytes / (1 << 30));
+static void put_size(struct pock_text* out, uint64_t bytes) {
+  static const char units[][4] = {"B", "KiB", "MiB", "GiB"};
+  int unit = 0;
+  double size = (double)bytes;
+  for (; size >= 1024 && unit < 3; ++unit) size /= 1024;
+  pock_format(out, "%.4g %s", size, units[unit]);
+}
+
+static void put_hex(struct pock_text* out, unsigned value) {
+  for (int shift = 28; shift >= 0; shift -= 4) pock_put(out, "0123456789abcdef"[value >> shift & 15]);
 }
 
 void pock_format_list(struct pock_text* out, const char* format, va_list list) {
@@ -270,32 +281,34 @@ void pock_format_list(struct pock_text* out, const char* format, va_list list) {
       continue;
     }
     ++format;
-    int precision = 0;
+    int precision = -1;
     if (*format == '.' && format[1] == '*') {
       precision = va_arg(list, int);
       format += 2;
     } else if (*format == '.') {
-      while (*++format >= '0' && *format <= '9') precision = precision * 10 + (*format - '0');
+      for (precision = 0; *++format >= '0' && *format <= '9';) precision = precision * 10 + (*format - '0');
+    } else if (*format == '0') {
+      format += 2;  // 08x
     }
-    if (*format == 's' && format[-1] == '*')
-      pock_put_bytes(out, va_arg(list, const char*), (size_t)precision);
-    else if (*format == 's')
-      put_string(out, va_arg(list, const char*));
-    else if (*format == 'c')
-      pock_put(out, (char)va_arg(list, int));
-    else if (*format == 'g')
-      put_double(out, va_arg(list, double), precision);
-    else if (pock_starts(format, "llu"))
-      put_whole(out, va_arg(list, unsigned long long)), format += 2;
-    else if (pock_starts(format, "08x")) {
-      unsigned value = va_arg(list, unsigned);
-      for (int shift = 28; shift >= 0; shift -= 4) pock_put(out, "0123456789abcdef"[value >> shift & 15]);
-      format += 2;
-    } else if (*format == 'd' || pock_starts(format, "lld")) {
-      long long value = *format == 'd' ? va_arg(list, int) : va_arg(list, long long);
-      if (value < 0) pock_put(out, '-');
-      put_whole(out, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
-      format += *format == 'd' ? 0 : 2;
+    if (*format == 's') {
+      const char* text = va_arg(list, const char*);
+      pock_put_bytes(out, text, precision < 0 ? pock_length(text) : (size_t)precision);
+    } else if (*format == 'g') {
+      put_double(out, va_arg(list, double), precision < 0 ? 0 : precision);
+    } else if (*format == 'z') {
+      put_size(out, va_arg(list, size_t)), ++format;
+    } else if (*format == 'c' || *format == 'x' || *format == 'd' || *format == 'l') {
+      long long value = *format == 'l' ? va_arg(list, long long) : va_arg(list, int);
+      if (*format == 'l') format += 2;
+      if (*format == 'c') {
+        pock_put(out, (char)value);
+      } else if (*format == 'x') {
+        put_hex(out, (unsigned)value);
+      } else {
+        bool negative = *format == 'd' && value < 0;
+        if (negative) pock_put(out, '-');
+        put_whole(out, negative ? 0 - (uint64_t)value : (uint64_t)value);
+      }
     } else {
       pock_put(out, *format);
     }

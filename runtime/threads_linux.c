@@ -29,12 +29,12 @@ static void wait_while(_Atomic uint32_t* word, uint32_t value, _Atomic uint32_t*
   }
   atomic_fetch_add(sleepers, 1);
   while (atomic_load(word) == value)
-    pock_syscall(SYS_futex, (long)word, 128 /* wait, private */, value, 0, 0, 0);
+    pock_syscall6(SYS_futex, (long)word, 128 /* wait, private */, value, 0, 0, 0);
   atomic_fetch_sub(sleepers, 1);
 }
 
 static void wake(_Atomic uint32_t* word, _Atomic uint32_t* sleepers) {
-  if (atomic_load(sleepers)) pock_syscall(SYS_futex, (long)word, 129 /* wake, private */, INT32_MAX, 0, 0, 0);
+  if (atomic_load(sleepers)) pock_syscall(SYS_futex, (long)word, 129 /* wake, private */, INT32_MAX);
 }
 
 static void run_share(const struct pock_pool* pool, uint32_t thread) {
@@ -84,13 +84,13 @@ struct pock_pool* pock_start_pool(uint32_t count) {
   atomic_store(&pool->next_thread, 1);
   // Threads inherit the mask: signals are then the main thread's alone.
   uint64_t all = ~(uint64_t)0, before = 0;
-  pock_syscall(SYS_rt_sigprocmask, 2 /* set */, (long)&all, (long)&before, 8, 0, 0);
+  pock_syscall6(SYS_rt_sigprocmask, 2 /* set */, (long)&all, (long)&before, 8, 0, 0);
   bool started = true;
   for (uint32_t i = 1; i < count && started; ++i) {
     char* stack = stacks + room * i;
-    started = pock_syscall(SYS_mprotect, (long)stack, GUARD_BYTES, 0, 0, 0, 0) == 0 &&
+    started = pock_syscall(SYS_mprotect, (long)stack, GUARD_BYTES, 0) == 0 &&
               pock_clone(stack + room, worker, pool) > 0;
   }
-  pock_syscall(SYS_rt_sigprocmask, 2, (long)&before, 0, 8, 0, 0);
+  pock_syscall6(SYS_rt_sigprocmask, 2, (long)&before, 0, 8, 0, 0);
   return started ? pool : NULL;
 }

@@ -17,7 +17,7 @@ struct run {
 };
 
 static uint64_t samples_a_step(const struct pock_trainer* t) {
-  return t->program->batch * pock_batches_a_step(t->program, t->options.hypers);
+  return pock_program.batch * pock_batches_a_step(&pock_program, t->options.hypers);
 }
 
 static uint64_t steps_an_epoch(const struct pock_trainer* t) { return t->train.samples / samples_a_step(t); }
@@ -40,15 +40,12 @@ static void log_line(struct run* r, const struct pock_text* line) {
   int64_t error = pock_write(1, line->data, pock_text_size(line));
   if (!error) return;
   r->stop = error == -32 /* a closed pipe */ ? READER_GONE : LOG_FAILED;
-  if (r->stop == LOG_FAILED) pock_say("trainer: the log cannot be written: %s\n", pock_reason(error));
+  if (r->stop == LOG_FAILED) pock_complain("the log cannot be written: %s", pock_reason(error));
 }
 
 static bool save_to(struct run* r, const char* path, bool keep_previous) {
-  char buffer[512];
-  struct pock_text why = {buffer, 0, sizeof buffer};
   const struct pock_trainer* t = r->t;
-  if (pock_save_checkpoint(t->program, &t->memory, &t->progress, path, keep_previous, &why)) return true;
-  pock_say("trainer: %.*s\n", (int)pock_text_size(&why), buffer);
+  if (pock_save_checkpoint(&pock_program, &t->memory, &t->progress, path, keep_previous)) return true;
   r->stop = FAILED;
   return false;
 }
@@ -86,7 +83,7 @@ static void evaluate(struct run* r) {
               (unsigned long long)t->progress.step);
   pock_format(&line, ": evaluation ");
   pock_put_score(&line, t, false);
-  pock_say("%.*s\n", (int)pock_text_size(&line), buffer);
+  pock_say("%s\n", pock_string(&line));
   if (t->options.log_json) {
     line.length = 0;
     pock_format(&line, "{\"eval\":%llu,\"step\":%llu,", (unsigned long long)t->progress.epoch,
@@ -119,10 +116,10 @@ static void show_progress(struct run* r) {
   uint64_t done = t->progress.step - r->first_step, total = total_steps(t);
   char buffer[256];
   struct pock_text line = {buffer, 0, sizeof buffer};
-  pock_format(&line, "epoch %llu  step %llu/%llu  loss %.4g", (unsigned long long)t->progress.epoch + 1,
-              (unsigned long long)t->progress.step, (unsigned long long)total,
-              r->epoch_loss / (double)r->epoch_steps);
-  pock_format(&line, "  lr %.3g", (double)t->memory.scalars[0]);
+  pock_format(&line, "epoch %llu  step %llu/%llu  loss %.4g  lr %.3g",
+              (unsigned long long)t->progress.epoch + 1, (unsigned long long)t->progress.step,
+              (unsigned long long)total, r->epoch_loss / (double)r->epoch_steps,
+              (double)t->memory.scalars[0]);
   if (t->score.samples) {
     pock_format(&line, "  evaluation ");
     pock_put_score(&line, t, false);
@@ -142,7 +139,7 @@ static void show_progress(struct run* r) {
 // All batches of a step, from the samples to the update.
 static enum pock_outcome run_batches(struct run* r) {
   struct pock_trainer* t = r->t;
-  const struct pock_program* p = t->program;
+  const struct pock_program* p = &pock_program;
   enum pock_outcome outcome;
   double sum = 0;
   uint64_t batches = 0;
@@ -165,11 +162,9 @@ static void give_up_step(struct run* r, enum pock_outcome outcome) {
   const struct pock_trainer* t = r->t;
   const char *what = outcome == POCK_BAD_LOSS ? "loss" : "gradient", *line = t->columns ? "\n" : "";
   unsigned long long step = t->progress.step + 1;
-  if (!t->program->skips) {
-    pock_say(
-        "%strainer: the %s of step %llu is not finite: stopped before the update; a checkpoint already "
-        "written stays as it is. Try a smaller --lr, or look at the data\n",
-        line, what, step);
+  if (!pock_program.skips) {
+    pock_say("%strainer: the %s of step %llu is not finite: stopped before the update%s\n", line, what, step,
+             pock_not_finite_advice);
     r->stop = FAILED;
     return;
   }
@@ -270,26 +265,20 @@ static void put_stop(struct pock_text* out, const struct run* r) {
 
 static void summarize(const struct run* r) {
   const struct pock_trainer* t = r->t;
-  const struct pock_program* p = t->program;
+  const struct pock_program* p = &pock_program;
   char buffer[8192];
   struct pock_text text = {buffer, 0, sizeof buffer};
   if (r->stop != DONE) put_stop(&text, r);
   if (r->skipped) pock_format(&text, "%llu steps were skipped: not finite\n", (unsigned long long)r->skipped);
   pock_format(&text, "%llu steps in ", (unsigned long long)(t->progress.step - r->first_step));
-  pock_format(&text, "%.4g s, %.4g samples/s, %d thread%s\nplanned memory: arena ", r->seconds,
-              samples_a_second(r), (int)t->thread_count, t->thread_count == 1 ? "" : "s");
-  pock_put_size(&text, p->arena_bytes);
-  pock_format(&text, ", parameters ");
-  pock_put_size(&text, p->params_bytes);
-  pock_format(&text, ", optimizer state ");
-  pock_put_size(&text, p->state_bytes);
-  pock_format(&text, ", in all ");
-  pock_put_size(&text, p->arena_bytes + p->params_bytes + p->state_bytes);
+  pock_format(&text,
+              "%.4g s, %.4g samples/s, %d thread%s\n"
+              "planned memory: arena %zu, parameters %zu, optimizer state %zu, in all %zu",
+              r->seconds, samples_a_second(r), (int)t->thread_count, t->thread_count == 1 ? "" : "s",
+              (size_t)p->arena_bytes, (size_t)p->params_bytes, (size_t)p->state_bytes,
+              (size_t)(p->arena_bytes + p->params_bytes + p->state_bytes));
   uint64_t measured = pock_rss_anon();
-  if (measured) {
-    pock_format(&text, "\nmeasured memory (RssAnon): ");
-    pock_put_size(&text, measured);
-  }
+  if (measured) pock_format(&text, "\nmeasured memory (RssAnon): %zu", (size_t)measured);
   if (t->options.patience && pock_finite(t->progress.best_loss))
     pock_format(&text, "\nbest evaluation: loss %.5g after epoch %llu%s%s", (double)t->progress.best_loss,
                 (unsigned long long)t->progress.best_epoch, t->options.checkpoint ? ", kept in " : "",
@@ -310,9 +299,9 @@ int pock_train(struct pock_trainer* t) {
   uint64_t over = t->train.samples % samples_a_step(t);
   if (over)
     pock_say("the last %llu samples of each epoch do not fill a %s of %llu and are left out\n",
-             (unsigned long long)over, t->program->backward ? "step" : "batch",
+             (unsigned long long)over, pock_program.backward ? "step" : "batch",
              (unsigned long long)samples_a_step(t));
-  double* steps = pock_find_hyper(t->program, t->options.hypers, "steps");  // of a schedule
+  double* steps = pock_find_hyper(&pock_program, t->options.hypers, "steps");  // of a schedule
   if (steps && *steps == 0) *steps = (double)total_steps(t);
   if (is_done(t)) pock_say("nothing to do: step %llu is done\n", (unsigned long long)t->progress.step);
   train(&r);

@@ -1,4 +1,5 @@
-// What the commands of the trainer program share.
+// What the commands of the trainer program share. They speak of pock_program by its name, so that its tables become
+// part of their code.
 //
 // pock_main() reads the command line into pock_options, prepares a pock_trainer and hands it to one command,
 // which returns the exit status: 0 done, 1 something outside is wrong (data, checkpoint, disk, a loss that is no
@@ -32,7 +33,7 @@ struct pock_options {
 };
 // False after printing what is wrong. The arrays are the caller's, zeroed and as long as the program's
 // tables.
-bool pock_parse_options(const struct pock_program* program, char** argv, struct pock_options* options);
+bool pock_parse_options(char** argv, struct pock_options* options);
 
 struct pock_score {
   double loss;  // the mean over all samples
@@ -45,7 +46,6 @@ struct pock_labels {
 };
 
 struct pock_trainer {
-  const struct pock_program* program;
   struct pock_options options;
   struct pock_buffers memory;
   struct pock_threads threads;
@@ -63,14 +63,14 @@ struct pock_trainer {
 
 // ---- prepare.c: machine, data, memory, checkpoint, threads. False after printing what is wrong.
 bool pock_prepare(struct pock_trainer* t);
-// A zeroed table with an entry for each of `count` things, or NULL.
+// A zeroed table with an entry for each of `count` things. Without memory for it the program ends.
 void* pock_table(uint64_t count, uint64_t bytes);
 
 // ---- train.c, evaluate.c, predict.c, info.c: the commands
 int pock_train(struct pock_trainer* t);
 int pock_eval(struct pock_trainer* t);
 int pock_predict(struct pock_trainer* t);
-bool pock_print_info(const struct pock_program* program, bool json);
+bool pock_print_info(bool json);
 
 // Whether a signal or the time limit says to stop.
 bool pock_interrupted(const struct pock_trainer* t);

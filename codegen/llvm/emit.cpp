@@ -84,7 +84,8 @@ std::string emit(Program& program, Emit what) {
   const Target& target = program.options.target;
   llvm::LLVMContext context;
   llvm::Module module("pock", context);
-  std::unique_ptr<llvm::TargetMachine> machine = make_machine(target, module);
+  std::unique_ptr<llvm::TargetMachine> machine =
+      make_machine(target, module, what == Emit::exe ? Addresses::fixed : Addresses::relative);
 
   std::vector<std::vector<Phase>> phases;
   std::vector<std::vector<std::string>> names;
@@ -110,7 +111,8 @@ std::string emit(Program& program, Emit what) {
   const std::string object = to_object(module, *machine);
   measure(program, names, object);
   const std::string weights = data_object(weights_section(program), weights_symbol(program), kElfX86_64);
-  if (what == Emit::exe) return link_program({object, weights});
+  // The weights first: they begin a page, and nothing else does.
+  if (what == Emit::exe) return link_program({weights, object});
   const std::string whole = link_objects({object, weights});
   if (what == Emit::obj) return whole;
   check_needs_nothing(whole);

@@ -26,7 +26,7 @@ class Loaded : public HostKernels {
   Loaded(const std::vector<loop::Kernel>& kernels, const Target& target) {
     llvm::LLVMContext context;
     llvm::Module module("pock", context);
-    std::unique_ptr<llvm::TargetMachine> machine = make_machine(target, module);
+    std::unique_ptr<llvm::TargetMachine> machine = make_machine(target, module, Addresses::relative);
     std::vector<std::vector<std::pair<std::string, int64_t>>> names;
     for (size_t i = 0; i < kernels.size(); ++i) {
       names.emplace_back();

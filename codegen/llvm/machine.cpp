@@ -56,14 +56,16 @@ bool cpu_has(const std::string& triple, const std::string& cpu, const std::vecto
                      [&](const std::string& f) { return info->checkFeatures("+" + f); });
 }
 
-std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target, llvm::Module& module) {
+std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target, llvm::Module& module,
+                                                  Addresses addresses) {
   llvm::TargetOptions options;
   options.FunctionSections = true;
   options.DataSections = true;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   std::unique_ptr<llvm::TargetMachine> machine(
       find(target.triple)
-          .createTargetMachine(target.triple, kBaseline, target.features, options, llvm::Reloc::PIC_,
+          .createTargetMachine(target.triple, kBaseline, target.features, options,
+                               addresses == Addresses::fixed ? llvm::Reloc::Static : llvm::Reloc::PIC_,
                                llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
   module.setTargetTriple(target.triple);
   module.setDataLayout(machine->createDataLayout());

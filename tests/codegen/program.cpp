@@ -1,5 +1,6 @@
 // Whole programs: a training step compiled to an object file, loaded and run beside the interpreter.
 #include <dlfcn.h>
+#include <elf.h>
 #include <gtest/gtest.h>
 #include <immintrin.h>
 
@@ -279,6 +280,33 @@ TEST(Program, NodesThatComputeAlikeShareAKernel) {
   const size_t uses = own.program.train_uses.size() + own.program.infer_uses.size();
   EXPECT_EQ(own.program.kernels.size(), uses);
   EXPECT_LT(shared.program.kernels.size(), uses);
+}
+
+// Of code, constants and data.
+int64_t loaded_bytes(const std::string& elf) {
+  Elf64_Ehdr header;
+  std::memcpy(&header, elf.data(), sizeof header);
+  int64_t bytes = 0;
+  for (int i = 0; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    std::memcpy(&section, elf.data() + header.e_shoff + i * sizeof section, sizeof section);
+    if (section.sh_flags & SHF_ALLOC && section.sh_type == SHT_PROGBITS)
+      bytes += static_cast<int64_t>(section.sh_size);
+  }
+  return bytes;
+}
+
+// What a trainer has beside the kernels, tables and weights, all of which its object file has too.
+TEST(Program, RuntimeAndCommandLineAreSmall) {
+  const auto portable = [](CompileOptions& o) { o.target = find_target("x86-64", "x86-64-v3"); };
+  Compiled trainer = compile("sgd:momentum=0.9", portable), object = compile("sgd:momentum=0.9", portable);
+  const int64_t step = loaded_bytes(emit(object.program, Emit::obj)),
+                all = loaded_bytes(emit(trainer.program, Emit::exe));
+  EXPECT_GT(step, 2000);
+  EXPECT_GT(all - step, 20000);
+  EXPECT_LE(all - step, 40 << 10);
+  std::printf("%lld bytes beside the step's %lld\n", static_cast<long long>(all - step),
+              static_cast<long long>(step));
 }
 
 TEST(Program, WeightsBeyondReach) {

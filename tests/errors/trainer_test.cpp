@@ -156,7 +156,7 @@ std::vector<Wrong> wrong_places() {
        {"'x' cannot be written: there is a file of this name that is no checkpoint"}},
       {with("exec prlimit --fsize=900 \"$@\"", train({"--checkpoint", "new"})),
        1,
-       {"'new' could not be written: file too large"}},
+       {"'new' cannot be written: file too large"}},
       {predict({"--output", "."}), 1, {"'.' cannot be written: it is a directory"}},
       {predict({"--output", "nowhere/p"}), 1, {"no such file or directory"}},
       {predict({"--output", "/dev/full"}), 1, {"not a regular file"}},

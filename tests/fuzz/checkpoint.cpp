@@ -26,10 +26,8 @@ struct Memory {
 std::string saved(Memory& memory, const pock_progress& progress) {
   static pock::test::TempDir folder;
   static const std::string path = folder / "c";
-  char reason[512];
-  pock_text why{reason, 0, sizeof reason};
   pock_buffers buffers = memory.buffers();
-  if (!pock_save_checkpoint(&pock_program, &buffers, &progress, path.c_str(), false, &why)) return "";
+  if (!pock_save_checkpoint(&pock_program, &buffers, &progress, path.c_str(), false)) return "";
   return read_file(path);
 }
 
