@@ -27,12 +27,14 @@ void private_makers(Node* n, const Positions& position, int earliest, std::vecto
 }  // namespace
 
 std::vector<Node*> update_group(Node* update, const Positions& position, const Node* behind) {
+  auto of_a_batch = [](const Node* n) { return n->in(0)->kind == ValueKind::accumulator; };
   std::vector<Node*> group = {update};
   private_makers(update, position, position.at(behind), &group);
   for (size_t i = 1; i < group.size(); ++i)
     for (Value* r : group[i]->results())
       for (Node* user : r->users)
-        if (user->op->has_effect() && std::find(group.begin(), group.end(), user) == group.end())
+        if (user->op->has_effect() && of_a_batch(user) == of_a_batch(update) &&
+            std::find(group.begin(), group.end(), user) == group.end())
           group.push_back(user);
   std::sort(group.begin(), group.end(), [&](Node* a, Node* b) { return position.at(a) < position.at(b); });
   return group;

@@ -342,6 +342,17 @@ size_t output_of(const Graph& g, const LossChoice& choice) {
 
 }  // namespace
 
+int own_loss(const Graph& g) {
+  int found = -1;
+  for (size_t i = 0; i < g.outputs().size(); ++i) {
+    const Type& type = g.outputs()[i]->type;
+    if (!is_float(type.dtype) || type.rank() > 0) continue;
+    if (found >= 0) return -1;
+    found = static_cast<int>(i);
+  }
+  return found;
+}
+
 std::vector<LossChoice> derive_losses(const Graph& g, const std::vector<LossChoice>& wanted) {
   if (g.outputs().empty()) throw error("{}: the model has no output", g.model_file);
   Report report;
@@ -356,7 +367,7 @@ std::vector<LossChoice> derive_losses(const Graph& g, const std::vector<LossChoi
   if (!wanted.empty()) return wanted;
 
   const Value* out = g.outputs()[0];
-  if (g.outputs().size() == 1 && is_float(out->type.dtype) && out->type.rank() == 0) return {};
+  if (own_loss(g) >= 0) return {};
   if (g.outputs().size() == 1 && out->node && out->node->op->probability == Probability::of_classes)
     return {LossChoice{"", "cross-entropy", {}, {}}};
   std::string outputs, losses;
@@ -365,7 +376,8 @@ std::vector<LossChoice> derive_losses(const Graph& g, const std::vector<LossChoi
   for (const LossDef& l : all_losses())
     losses += fmt::format("\n  --loss {}: {}", l.choice.name, l.choice.doc);
   throw error(
-      "{}: cannot tell what to train for: no output is a scalar loss or ends in Softmax.{}\nSay it, for "
+      "{}: cannot tell what to train for: no single output is a scalar loss or ends in Softmax.{}\nSay it, "
+      "for "
       "another "
       "output than the first as --loss OUTPUT=NAME:{}",
       g.model_file, outputs, losses);
@@ -374,8 +386,11 @@ std::vector<LossChoice> derive_losses(const Graph& g, const std::vector<LossChoi
 int attach_loss(Graph& g, const PassOptions& options) {
   const std::vector<LossChoice> losses = derive_losses(g, options.losses);
   if (losses.empty()) {
-    if (options.inference) g.add_output(g.outputs()[0], "loss");
-    return options.inference;
+    Value* loss = g.outputs()[static_cast<size_t>(own_loss(g))];
+    if (!options.inference)
+      while (!g.outputs().empty()) g.remove_output(g.outputs().size() - 1);
+    g.add_output(loss, "loss");
+    return 1;
   }
   std::vector<SampleLoss> made;
   Report report;

@@ -19,7 +19,7 @@ const OptimizerDef kSgd{
                 {"momentum", 0, 0, kMost},
                 {"dampening", 0, -kMost, kMost},
                 {"weight_decay", 0, 0, kMost},
-                {"nesterov", 0, 0, 1}}},
+                {"nesterov", 0, 0, 1, false, KeyDef::whole}}},
     .scalars =
         [](ScalarArgsF64& a) {
           a.define("lr", a.hyper("lr"));
@@ -246,8 +246,7 @@ std::vector<Key> keys_of(const Recipe& r) {
 void define_all(const Recipe& r, ScalarArgsF64& a, const Expr& batch) {
   get_optimizer(r.optimizer.name).scalars(a);
   if (r.accumulate) {
-    Expr before = (a.step - one()) * a.hyper("accumulate");
-    a.define("keep", select(batch - before == one(), lit(0, DType::f64), one()));
+    a.define("keep", select(batch == one(), lit(0, DType::f64), one()));
     a.define("share", one() / a.hyper("accumulate"));
   }
   if (r.clip_value) {

@@ -1,5 +1,6 @@
 // Appends the optimizer's step for every trained parameter and takes the gradient outputs away. In between, gradients
 // are added up over batches and clipped, as the recipe says.
+#include <algorithm>
 #include <unordered_map>
 
 #include "pock/ops/op.h"
@@ -20,8 +21,14 @@ class Updates {
     } else if (recipe_.measures()) {
       say(fmt::format("all gradients, {} bytes, are kept until their norm is known", bytes));
     }
+    Value* measured = nullptr;
+    if (recipe_.measures()) {
+      // Before values are clipped: what is infinite must not hide.
+      g_.add_output(measured = norm(), kNormOutput);
+      wait();
+    }
     if (recipe_.clip_value) clip_values();
-    if (recipe_.measures()) measure();
+    if (recipe_.clip_norm) clip_norm(recipe_.clip_value ? norm() : measured);
   }
 
   int run() {
@@ -69,7 +76,7 @@ class Updates {
     return v;
   }
 
-  // The mean over the batches of a step.
+  // The mean over the batches of a step; statistics follow each batch on the side.
   void accumulate() {
     for (Gradient& gradient : gradients_) {
       Builder b(g_, gradient.param->loc());
@@ -77,6 +84,47 @@ class Updates {
       gradient.value = b.value("accumulate", {sum, gradient.value, scalar("keep"), scalar("share")});
       b.update(sum, gradient.value);
     }
+    std::vector<Node*> updates;
+    for (Node* n : g_.nodes())
+      if (n->op->has_effect() && n->in(0)->kind == ValueKind::statistic) updates.push_back(n);
+    for (Node* n : updates) follow_aside(n);
+    for (Node* n : updates) g_.move_before(n, nullptr);  // not before the last batch
+  }
+
+  void follow_aside(Node* update) {
+    Value *statistic = update->in(0), *aside = g_.add_accumulator(statistic);
+    const std::vector<Node*> readers = statistic->users;
+    Node* first = nullptr;
+    for (Node* n : g_.nodes())
+      if (!first && n != update && std::count(readers.begin(), readers.end(), n)) first = n;
+    if (first) {
+      Value* last = Builder(g_, statistic->loc(), first).value("either", {statistic, aside, scalar("keep")});
+      for (Node* reader : readers)
+        for (size_t i = 0; reader != update && i < reader->inputs().size(); ++i)
+          if (reader->in(static_cast<int>(i)) == statistic) g_.set_input(reader, static_cast<int>(i), last);
+    }
+    Builder(g_, statistic->loc()).update(aside, update->in(1));
+  }
+
+  // Statistics wait like the rest, so that a step that is given up leaves everything alone.
+  void wait() {
+    for (Node* n : g_.nodes()) {
+      if (!n->op->has_effect() || n->in(0)->kind != ValueKind::statistic) continue;
+      const Node* behind = recipe_.accumulate ? step_parts(g_).sums : loss_node(g_);
+      for (Node* member : update_group(n, positions(g_), behind)) g_.move_before(member, nullptr);
+    }
+  }
+
+  // The Euclidean norm of all gradients together.
+  Value* norm() {
+    Builder b(g_, {});
+    b.loc.name = kNormOutput;
+    Value* squares = b.constant(0);
+    for (Gradient& gradient : gradients_) {
+      Value* flat = b.reshape(gradient.value, {gradient.value->type.elements()});
+      squares = b.add(squares, b.reduce_sum(b.mul(flat, flat), {0}));
+    }
+    return b.value("sqrt", {squares});
   }
 
   void clip_values() {
@@ -87,25 +135,9 @@ class Updates {
     }
   }
 
-  // The Euclidean norm of all gradients together; with clip_norm they shrink to it, as in PyTorch's clip_grad_norm_.
-  void measure() {
-    Builder b(g_, {});
-    b.loc.name = kNormOutput;
-    Value* squares = nullptr;
-    for (Gradient& gradient : gradients_) {
-      Value* flat = b.reshape(gradient.value, {gradient.value->type.elements()});
-      Value* sum = b.reduce_sum(b.mul(flat, flat), {0});
-      squares = squares ? b.add(squares, sum) : sum;
-    }
-    if (!squares) return;
-    Value* norm = b.value("sqrt", {squares});
-    g_.add_output(norm, kNormOutput);
-    // What the batch itself changes waits like the rest, so that a step that is given up leaves everything alone.
-    if (!recipe_.accumulate)
-      for (Node* n : g_.nodes())
-        if (n->op->has_effect())
-          for (Node* member : update_group(n, positions(g_), loss_node(g_))) g_.move_before(member, nullptr);
-    if (!recipe_.clip_norm) return;
+  // As in PyTorch's clip_grad_norm_.
+  void clip_norm(Value* norm) {
+    Builder b(g_, norm->loc());
     Value* ratio = b.div(scalar("clip_norm"), b.add(norm, b.constant(1e-6f)));
     Value* factor = b.value("minimum", {ratio, b.constant(1)});
     for (Gradient& gradient : gradients_) gradient.value = b.mul(gradient.value, factor);
@@ -125,21 +157,14 @@ int update(Graph& g, const PassOptions& options) {
 }
 
 Node* StepParts::earliest(const Node& update) const {
-  const ValueKind kind = update.in(0)->kind;
-  const bool of_a_batch = kind == ValueKind::accumulator || (kind == ValueKind::statistic && sums);
-  if (of_a_batch) return loss;
+  if (update.in(0)->kind == ValueKind::accumulator) return loss;
   return norm ? norm : sums ? sums : loss;
 }
 
 StepParts step_parts(const Graph& g) {
   StepParts parts{.loss = loss_node(g)};
-  bool accumulates = false;
-  for (const Value* v : g.params()) accumulates |= v->kind == ValueKind::accumulator;
-  for (Node* n : g.nodes()) {
-    if (!accumulates || !n->op->has_effect()) continue;
-    const ValueKind kind = n->in(0)->kind;
-    if (kind == ValueKind::accumulator || kind == ValueKind::statistic) parts.sums = n;
-  }
+  for (Node* n : g.nodes())
+    if (n->op->has_effect() && n->in(0)->kind == ValueKind::accumulator) parts.sums = n;
   for (size_t i = 1; i < g.outputs().size(); ++i)
     if (g.output_name(i) == kNormOutput) parts.norm = g.outputs()[i]->node;
   return parts;

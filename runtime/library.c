@@ -34,11 +34,12 @@ const char* pock_lib_explain(int status) {
       [pock_lib_OK] = "done",
       [pock_lib_BAD_MEMORY] = "a block of memory is NULL or not aligned",
       [pock_lib_BAD_CPU] = "the processor or the system lacks instructions that the library was compiled for",
-      [pock_lib_BAD_BATCH] = "an array of the batch is NULL, or it has no rows or too many",
+      [pock_lib_BAD_BATCH] =
+          "an array of the batch is NULL, it has no rows or too many, or `samples` are fewer than a step's",
       [pock_lib_BAD_LABEL] = "a class id of the batch is outside its range",
       [pock_lib_BAD_NUMBER] = "one of the optimizer's numbers is outside its range",
       [pock_lib_BAD_TENSOR] = "there is no such tensor, it has another number of elements, or it is frozen",
-      [pock_lib_NOT_FINITE] = "the loss or a weight is not finite",
+      [pock_lib_NOT_FINITE] = "the loss, the gradient or a weight is not finite",
       [pock_lib_NO_ROOM] = "the buffer is too small",
       [pock_lib_DAMAGED] = "the checkpoint is damaged or truncated",
       [pock_lib_FOREIGN] = "the checkpoint is not of this model, or was trained otherwise"};
@@ -143,6 +144,8 @@ int pock_lib_step(pock_lib_trainer* t, const pock_lib_batch* batch, float* loss)
   const struct pock_program* p = &pock_program;
   for (uint32_t i = 0; i < p->hyper_count; ++i)
     if (!in_range(&p->hypers[i], hypers(t)[i])) return pock_lib_BAD_NUMBER;
+  const uint64_t samples_a_step = pock_batches_a_step(p, hypers(t)) * p->batch;
+  if (t->samples && t->samples < samples_a_step) return pock_lib_BAD_BATCH;
   int status = take_batch(t, batch, p->batch, false, true);
   if (status) return status;
   const struct pock_buffers m = memory(t);
@@ -153,7 +156,7 @@ int pock_lib_step(pock_lib_trainer* t, const pock_lib_batch* batch, float* loss)
   if (loss) *loss = value;
   if (!t->samples) {
     t->position = 0;
-  } else if (t->position + pock_batches_a_step(p, hypers(t)) * p->batch > t->samples) {
+  } else if (t->position + samples_a_step > t->samples) {
     ++t->epoch;
     t->position = 0;
   }

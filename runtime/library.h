@@ -16,7 +16,7 @@ enum pock_lib_status {
   pock_lib_OK,
   pock_lib_BAD_MEMORY,  // a block is NULL or not aligned
   pock_lib_BAD_CPU,     // the processor or the system lacks instructions that the library was compiled for
-  pock_lib_BAD_BATCH,   // an array is NULL, or `rows` is 0 or too large
+  pock_lib_BAD_BATCH,  // an array is NULL, `rows` is 0 or too large, or `samples` are fewer than those of a step
   pock_lib_BAD_LABEL,   // a class id is outside its range
   pock_lib_BAD_NUMBER,  // one of the optimizer's numbers is outside its range
   pock_lib_BAD_TENSOR,  // there is no such tensor, it has another number of elements, or it is frozen
@@ -91,7 +91,7 @@ int pock_lib_predict(pock_lib_trainer* t, const pock_lib_batch* batch, uint32_t 
                      pock_lib_outputs* outputs);
 
 // The sample, of `samples`, that a trainer program would take for row `row` of the next batch. Without shuffling that
-// is position + row.
+// is position + batches * pock_lib_BATCH + row.
 uint64_t pock_lib_shuffled(const pock_lib_trainer* t, uint32_t row);
 
 // Tensors by number, from 0 to pock_lib_TENSORS - 1, and the number of a name and a slot, or -1.

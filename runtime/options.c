@@ -76,10 +76,10 @@ static void put_usage(struct pock_text* out) {
 static void put_option(struct pock_text* out, const struct option* o) {
   size_t before = out->length;
   pock_format(out, "  %s %s", o->name, o->value ? o->value : "");
-  while (out->length < before + 27) pock_put(out, ' ');
+  while (out->length < before + 28) pock_put(out, ' ');
   for (const char* c = o->help; *c; ++c) {
     pock_put(out, *c);
-    for (int i = 0; *c == '\n' && i < 27; ++i) pock_put(out, ' ');
+    for (int i = 0; *c == '\n' && i < 28; ++i) pock_put(out, ' ');
   }
   pock_put(out, '\n');
 }
@@ -158,7 +158,7 @@ static bool set_hyper(struct parser* p, const char* key, size_t length, const ch
     p->options->hypers[i] = number;
     return true;
   }
-  return pock_complain("optimizer '%s' was compiled without '%.*s'; it has:%s", program->optimizer,
+  return pock_complain("optimizer '%s' was compiled without '%.*s'; there are:%s", program->optimizer,
                        (int)length, key, pock_string(&keys));
 }
 

@@ -5,7 +5,7 @@
 // after start, no globals other than the constant tables. Offsets are in bytes.
 //
 //   pock_buffers memory = {arena, params, state, weights, scalars};
-//   pock_program.scalars(hypers, step, seed, step, memory.scalars);  // lr and friends of this step, rounded once
+//   pock_program.scalars(hypers, step, 1, seed, step, memory.scalars);  // lr and friends of this step, rounded once
 //   pock_program.forward(&memory, &threads);                         // ... up to the loss, changes no parameter
 //   pock_program.update(&memory, &threads);                          // backward and every update
 #ifndef POCK_H
@@ -144,13 +144,14 @@ struct pock_program {
   uint32_t skips;    // steps whose loss or gradient is not finite are left out, instead of ending the run
 
   // Step inputs: floats from hyper-parameters in double, and the words that randomness in the model comes from.
-  // `step` and `micro_step`, the number of the batch since the first step, count from 1.
+  // `step`, `batch` within the step and `micro_step`, the number of batches used since the first step with this one,
+  // count from 1.
   // Without threads (null), all work is done on the calling thread.
-  void (*scalars)(const double* hypers, double step, uint64_t seed, uint64_t micro_step, float* out);
+  void (*scalars)(const double* hypers, double step, double batch, uint64_t seed, uint64_t micro_step,
+                  float* out);
   // The parts of a step. forward() ends with the loss of the batch. Where backward() is not null, a step has several
   // batches, as many as the hyper "accumulate" says: both run for each. norm(), where not null, measures the gradient;
-  // up to here nothing is lost when the step is given up, but running statistics follow every batch of several.
-  // update() is the rest.
+  // up to here nothing is lost when the step is given up. update() is the rest.
   void (*forward)(const struct pock_buffers*, const struct pock_threads*);
   void (*backward)(const struct pock_buffers*, const struct pock_threads*);
   void (*norm)(const struct pock_buffers*, const struct pock_threads*);

@@ -30,8 +30,12 @@ enum pock_outcome pock_step(const struct pock_program* p, const struct pock_buff
                             const struct pock_threads* threads, const double* hypers,
                             struct pock_progress* progress, float* loss) {
   const uint64_t batches = pock_batches_a_step(p, hypers);
-  p->scalars(hypers, (double)(progress->step + 1), progress->seed,
-             progress->step * batches + progress->batches + 1, memory->scalars);
+  // By the data used, so that no number comes twice where `accumulate` changes or a step is skipped.
+  const uint64_t used = progress->samples
+                            ? progress->epoch * (progress->samples / p->batch) + progress->position / p->batch
+                            : progress->step * batches;
+  p->scalars(hypers, (double)(progress->step + 1), (double)(progress->batches + 1), progress->seed,
+             used + progress->batches + 1, memory->scalars);
   p->forward(memory, threads);
   float norm;
   enum pock_outcome outcome = POCK_STEPPED;

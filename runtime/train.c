@@ -216,7 +216,9 @@ static bool one_epoch(struct run* r) {
     if (must_stop(r)) return false;
     one_step(r);
     if (r->stop == FAILED) return false;
-    if (t->options.checkpoint_every && t->progress.step % t->options.checkpoint_every == 0) save(r);
+    if (!r->skipped_in_a_row && t->options.checkpoint_every &&
+        t->progress.step % t->options.checkpoint_every == 0)
+      save(r);
   }
   if (r->epoch_steps) show_progress(r);
   if (t->columns) pock_say("\n");
@@ -269,7 +271,7 @@ static void summarize(const struct run* r) {
   char buffer[8192];
   struct pock_text text = {buffer, 0, sizeof buffer};
   if (r->stop != DONE) put_stop(&text, r);
-  if (r->skipped) pock_format(&text, "%llu steps were skipped: not finite\n", (unsigned long long)r->skipped);
+  if (r->skipped) pock_format(&text, "skipped for not being finite: %llu\n", (unsigned long long)r->skipped);
   pock_format(&text, "%llu steps in ", (unsigned long long)(t->progress.step - r->first_step));
   pock_format(&text,
               "%.4g s, %.4g samples/s, %d thread%s\n"

@@ -110,7 +110,8 @@ std::string loops_text(const Program& program) {
 void say_choices(const CompileArgs& args, const Graph& model, const std::vector<LossChoice>& losses,
                  const OptimizerChoice& optimizer) {
   if (args.losses.empty())
-    say(losses.empty() ? fmt::format("loss: output '{}' is a scalar, so it is the loss", model.output_name(0))
+    say(losses.empty() ? fmt::format("loss: output '{}' is a scalar, so it is the loss",
+                                     model.output_name(static_cast<size_t>(own_loss(model))))
                        : fmt::format("loss: the model ends in {}, so {} on its logits",
                                      model.outputs()[0]->loc().op, to_string(losses)));
   if (args.optimizer.empty()) say(fmt::format("optimizer: none given, so {}", to_string(optimizer)));

@@ -173,16 +173,16 @@ class StepEmitter {
   Function* scalars() {
     const ScalarFormulas formulas = scalar_formulas(p_.options.recipe);
     Function* power = integer_power();
-    Function* body = function(
-        "scalars_formulas",
-        {b_.getPtrTy(), b_.getDoubleTy(), b_.getInt64Ty(), b_.getInt64Ty(), b_.getPtrTy()}, b_.getVoidTy());
+    llvm::Type *real = b_.getDoubleTy(), *whole = b_.getInt64Ty(), *pointer = b_.getPtrTy();
+    Function* body =
+        function("scalars_formulas", {pointer, real, real, whole, whole, pointer}, b_.getVoidTy());
     formulas_ = &formulas;
     hypers_ = body->getArg(0);
     step_ = body->getArg(1);
+    batch_ = body->getArg(2);
     power_ = power;
     const std::vector<pock::Value*>& wanted = p_.train->scalars();
-    Value *seed = body->getArg(2), *micro_step = body->getArg(3), *out = body->getArg(4);
-    batch_ = b_.CreateUIToFP(micro_step, b_.getDoubleTy());
+    Value *seed = body->getArg(3), *micro_step = body->getArg(4), *out = body->getArg(5);
     auto number = [&](const loop::Expr& e) { return b_.CreateFPTrunc(formula_value(e), b_.getFloatTy()); };
     b_.CreateStore(number(formulas.lr), out);                      // for people
     Value* words[] = {seed, b_.CreateLShr(seed, 32), micro_step};  // in the order of kRandomWords

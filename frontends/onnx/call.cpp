@@ -131,6 +131,8 @@ Value* Scope::value(Entry& e) {
     throw Error(e.loc, "has shape {}: an axis has length 0", to_string(t->dims));
   }
   Type type{DType::f32, t->dims};
+  // A number without axes is as likely an exponent, a scale or a bound as a weight.
+  if (t->dims.empty() && !e.computed && e.loc.what == "initializer" && !numbers++) number_example = e.name;
   if (e.computed || t->dims.empty()) return e.value = graph.add_constant(type, t->floats);
   narrow(t->type, e.name);
   return e.value = graph.add_param(e.name, type, t->floats, {file.name, e.name, "", "parameter"});
@@ -158,6 +160,10 @@ std::vector<std::string> Scope::notes() const {
     notes.push_back(fmt::format(
         "{}: {} tensor{} as a copy of another initializer ({}): each is one of its own from there on",
         file.name, copies, copies > 1 ? "s start" : " starts", copy_example));
+  if (numbers)
+    notes.push_back(fmt::format("{}: {} initializer{} without an axis ('{}'): constant, not trained",
+                                file.name, numbers, numbers > 1 ? "s are numbers" : " is a number",
+                                number_example));
   if (shared_statistics)
     notes.push_back(
         fmt::format("{}: {} running statistic{} an initializer with another node: each is updated on its own",

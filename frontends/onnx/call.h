@@ -62,8 +62,8 @@ class Scope {
   int64_t random_nodes = 0;  // so many have an id by now
 
   // Things the person should hear of once.
-  int narrowed = 0, copies = 0, shared_statistics = 0;
-  std::string narrowed_example, copy_example;
+  int narrowed = 0, copies = 0, shared_statistics = 0, numbers = 0;
+  std::string narrowed_example, copy_example, number_example;
   void narrow(int type, const std::string& name);
   std::vector<std::string> notes() const;
 

@@ -198,16 +198,17 @@ class Parser {
     define(n, v);
   }
 
-  Value* owner() {
+  Value* owner(bool of_statistic = false) {
     expect_word("of");
     Name n = name();
     Value* v = known(n);
-    if (v->kind != ValueKind::param) fail(n.token, "{} is no parameter", n.spelling);
+    if (v->kind != ValueKind::param && !(of_statistic && v->kind == ValueKind::statistic))
+      fail(n.token, "{} is no parameter{}", n.spelling, of_statistic ? " or statistic" : "");
     return v;
   }
 
   Value* accumulator(const Name& n, const Type& type) {
-    Value* v = g_->add_accumulator(owner());
+    Value* v = g_->add_accumulator(owner(true));
     if (v->type != type) fail(n.token, "the parameter is {}", to_string(v->type));
     v->name = n.text();
     return v;

@@ -44,6 +44,16 @@ const OpDef kAccumulate{
     .in_place = 1,
 };
 
+const OpDef kEither{
+    .name = "either",
+    .doc = "a where c is 0, else b, of a, b, c",
+    .inputs = 3,
+    .infer = [](const InferArgs& a) { return step_types(a, 2, 1); },
+    .gradient = Gradient::none("it is an optimizer's step"),
+    .lower = Scalar([](const ScalarArgs& a) { return select(a.in(2) == lit(0), a.in(0), a.in(1)); }),
+    .in_place = 2,
+};
+
 const OpDef kSgdStep{
     .name = "sgd_step",
     .doc = "w - lr * (g + weight_decay * w), of w, g, lr, weight_decay",
@@ -200,6 +210,7 @@ const OpDef kLionStep{
 OpList update_ops() {
   return {&kUpdate,
           &kAccumulate,
+          &kEither,
           &kSgdStep,
           &kMomentumStep,
           &kAdamStep,

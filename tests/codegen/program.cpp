@@ -139,7 +139,7 @@ void expect_training_like_interpreter(Compiled c, bool alone = false) {
     std::memcpy(step.memory.arena + step.table->inputs[1].offset, y.data(), y.size() * 4);
     m.set(c.train->find("x"), make_data(x));
     m.set(c.train->find("labels"), make_data(y.data(), y.size() * 4));
-    step.table->scalars(hypers.data(), s, kSeed, s, step.memory.scalars);
+    step.table->scalars(hypers.data(), s, 1, kSeed, s, step.memory.scalars);
     for (size_t i = 0; i < c.train->scalars().size(); ++i)
       m.set(c.train->scalars()[i], make_data({step.memory.scalars[1 + i]}));
     evaluate(*c.train, m);
@@ -186,7 +186,7 @@ TEST(Program, ScalarsOfAStep) {
     const std::string name = step.table->hypers[i].name;
     hypers.push_back(name == "lr" ? 0.25 : step.table->hypers[i].value);  // changed at run time
   }
-  step.table->scalars(hypers.data(), 37, 0, 37, step.memory.scalars);
+  step.table->scalars(hypers.data(), 37, 1, 0, 37, step.memory.scalars);
   int checked = 0;
   for (size_t i = 0; i < c.train->scalars().size(); ++i) {
     const std::string& name = c.train->scalars()[i]->name;
@@ -241,7 +241,7 @@ TEST(Program, AGradientIsMeasuredBeforeAnythingChanges) {
       std::memcpy(&value, step.memory.arena + offset, sizeof value);
       return value;
     };
-    step.table->scalars(hypers.data(), 1, 0, 1, step.memory.scalars);
+    step.table->scalars(hypers.data(), 1, 1, 0, 1, step.memory.scalars);
     step.table->forward(&step.memory, nullptr);
     EXPECT_EQ(number(step.table->loss_offset), 0);
     EXPECT_EQ(step.table->backward, nullptr);
@@ -263,11 +263,11 @@ TEST(Program, FloatModeOfTheCaller) {
   std::vector<double> hypers;
   for (uint32_t i = 0; i < step.table->hyper_count; ++i) hypers.push_back(step.table->hypers[i].value);
   const size_t count = step.table->scalars_count;
-  step.table->scalars(hypers.data(), 3, 0, 3, step.memory.scalars);
+  step.table->scalars(hypers.data(), 3, 1, 0, 3, step.memory.scalars);
   const std::vector<float> expected(step.memory.scalars, step.memory.scalars + count);
   const unsigned before = _mm_getcsr(), upwards = before | _MM_ROUND_UP;
   _mm_setcsr(upwards);
-  step.table->scalars(hypers.data(), 3, 0, 3, step.memory.scalars);
+  step.table->scalars(hypers.data(), 3, 1, 0, 3, step.memory.scalars);
   const unsigned after = _mm_getcsr() & ~0x3Fu;  // without the flags of what happened
   _mm_setcsr(before);
   EXPECT_EQ(after, upwards & ~0x3Fu);

@@ -128,7 +128,7 @@ std::vector<Wrong> wrong_use() {
       use({"--lr", "-1"}, "'lr' must lie in"),
       use({"--lr", ""}, "'lr' needs a number"),
       use({"--lr", "1", "--opt", "lr=1"}, "'lr' was given twice"),
-      use({"--opt", "beta1=0.9"}, "optimizer 'sgd' was compiled without 'beta1'; it has: lr"),
+      use({"--opt", "beta1=0.9"}, "optimizer 'sgd' was compiled without 'beta1'; there are: lr"),
       use({"--opt", "weight_decay=nan"}, "'weight_decay' needs a number, not 'nan'"),
       use({"--time-limit", "nan"}, "needs a time such as"),
       use({"--time-limit", "5 parsecs"}, "needs a time such as"),

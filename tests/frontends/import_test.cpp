@@ -460,6 +460,47 @@ TEST(Rebatch, BlockingNodesAreNamed) {
   expect_has(first.problem({.batch = 4}), "node 'y' (Gather): its result has shape [2] whatever the batch");
 }
 
+// The shapes grow as they should, and the samples mix all the same.
+TEST(Rebatch, WorkAlongTheBatchIsNamed) {
+  auto expect_named = [](Model& m, const char* node) {
+    expect_has(m.problem({.batch = 4}), std::string("node 'y' (") + node + "): works along axis 0 of 'x'");
+  };
+  for (const char* op : {"Softmax", "LogSoftmax"})
+    for (int64_t axis : {0, -2}) {
+      Model m;
+      m.input("x", {1, 3}).node(op, {"x"}, {"y"}, {{"axis", axis}}).output("y");
+      expect_named(m, op);
+    }
+  Model before_13(11);
+  before_13.input("x", {1, 3}).node("Softmax", {"x"}, {"y"}, {{"axis", int64_t{0}}}).output("y");
+  expect_named(before_13, "Softmax");
+  Model concat;
+  concat.input("x", {1, 3}).node("Concat", {"x", "x"}, {"y"}, {{"axis", int64_t{0}}}).output("y");
+  expect_named(concat, "Concat");
+  Model flip;
+  flip.input("x", {1, 3}).ints("start", {-1}).ints("end", {INT64_MIN}).ints("axis", {0}).ints("step", {-1});
+  flip.node("Slice", {"x", "start", "end", "axis", "step"}, {"y"}).output("y");
+  expect_named(flip, "Slice");
+  // The axis beside is not the batch.
+  Model good;
+  good.input("x", {1, 3}).node("Softmax", {"x"}, {"s"}, {{"axis", int64_t{1}}});
+  good.node("Concat", {"s", "x"}, {"y"}, {{"axis", int64_t{1}}}).output("y");
+  CaptureStderr();
+  EXPECT_EQ(good.import({.batch = 4})->outputs()[0]->type.dims, (Dims{4, 6}));
+  GetCapturedStderr();
+}
+
+TEST(Weights, NumbersWithoutAxesAreConstants) {
+  Model m;
+  m.input("x", {2, 3}).floats("g", {}, {0.5f}).floats("w", {1}, {0.25f});
+  m.node("Mul", {"x", "g"}, {"s"}).node("Mul", {"s", "w"}, {"y"}).output("y");
+  CaptureStderr();
+  auto g = m.import();
+  expect_has(GetCapturedStderr(), "1 initializer is a number without an axis ('g'): constant, not trained");
+  EXPECT_EQ(g->find("g"), nullptr);
+  EXPECT_EQ(g->find("w")->kind, ValueKind::param);
+}
+
 // ---- Batch norm that is gone
 
 // A convolution with batch norm, or with that folded in as PyTorch does it.

@@ -106,8 +106,9 @@ TEST_F(Pair, StepsOfSeveralBatches) {
   prepare("bn_cnn", {"--accumulate", "3", "--clip-norm", "1", "--schedule", "linear:steps=50"}, "adam");
   const int steps = static_cast<int>(samples_) / (3 * net_->batch) + 2;
   train(steps, "steps");
-  drive({"shuffle", "train=" + std::to_string(3 * steps), "save=whole"});
+  drive({"shuffle", "train=" + std::to_string(3 * steps), "save=whole", "train=2", "save=between"});
   expect_same("whole", "steps");
+  expect_same("between", "steps");
   drive({"load=steps", "shuffle", "train=3", "save=one"});
   train(steps + 1, "steps", {"--resume", "steps"});
   expect_same("one", "steps");

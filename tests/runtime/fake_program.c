@@ -102,8 +102,9 @@ static void update(const struct pock_buffers* m, const struct pock_threads* thre
   *(float*)(m->params + SEEN) += BATCH;
 }
 
-static void scalars(const double* hypers, double step, uint64_t seed, uint64_t micro_step, float* out) {
-  (void)step, (void)seed, (void)micro_step;
+static void scalars(const double* hypers, double step, double batch, uint64_t seed, uint64_t micro_step,
+                    float* out) {
+  (void)step, (void)batch, (void)seed, (void)micro_step;
   out[0] = (float)hypers[0];
   out[1] = (float)hypers[1];
 }

@@ -161,7 +161,7 @@ TEST_F(Trainer, WrongUseIsExplained) {
   refuses_use({"--lr", "-1"}, "'lr' must lie in [0, 1e38]");
   refuses_use({"--lr", "nan"}, "needs a number");
   refuses_use({"--opt", "momentum=1"}, "'momentum' must lie in [0, 1)");
-  refuses_use({"--opt", "beta=1"}, "was compiled without 'beta'; it has: lr momentum");
+  refuses_use({"--opt", "beta=1"}, "was compiled without 'beta'; there are: lr momentum");
   refuses_use({"--opt", "lr"}, "needs KEY=VALUE");
   refuses_use({"--opt", "lr=1", "--lr", "1"}, "'lr' was given twice");
   refuses_use({"--steps", "0"}, "at least 1");

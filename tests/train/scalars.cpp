@@ -8,7 +8,7 @@ namespace pock::test {
 
 void set_scalars(const Graph& g, const ScalarFormulas& formulas, int step, Memory* memory) {
   std::vector<double> hypers = formulas.values;
-  hypers.insert(hypers.end(), {static_cast<double>(step), static_cast<double>(step)});
+  hypers.insert(hypers.end(), {static_cast<double>(step), 1});
   for (const auto& [name, formula] : formulas.formulas) {
     loop::KernelBuilder k("scalar");
     k.arg("hypers", formulas.buffer->type, loop::Space::in);

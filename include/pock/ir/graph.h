@@ -55,7 +55,7 @@ enum class ValueKind : uint8_t {
   param,        // a weight of the model; trained or frozen
   statistic,    // a running statistic: changed by updates, saved, never trained
   optimizer,    // optimizer state, all elements `initial` at start; `slot` and `owner` say whose
-  accumulator,  // sums up the gradient of `owner` over the batches of a step; never saved
+  accumulator,  // what a step with several batches makes of `owner`'s gradient, or of a statistic; never saved
   constant,     // known at compile time
   scalar,       // what the runtime computes for every step: numbers of the optimizer (lr, ...), f32, and the
                 // words that random numbers come from (seed_low, ...), i32
@@ -76,7 +76,7 @@ struct Value {
   Data data;                 // param, statistic, constant: initial elements; null: zeros
   bool trained = false;      // param
   std::string slot;          // optimizer: "exp_avg"; scalar: its formula
-  Value* owner = nullptr;    // optimizer, accumulator: the parameter it belongs to
+  Value* owner = nullptr;    // optimizer: the parameter it belongs to; accumulator: that, or a statistic
   float initial = 0;         // optimizer: every element at start; no denormal
   Loc origin;                // not for results: those have their node's
   std::vector<Node*> users;  // in no order; a node that reads it twice is there twice

@@ -30,6 +30,8 @@ struct LossChoice {
 
 // "mse", "OUTPUT=huber:delta=0.5". Reads the file of class weights. Throws Error naming the losses or keys there are.
 LossChoice parse_loss(const std::string& text);
+// The output that is a loss of the model's own: the only float without axes. -1: there is none, or several.
+int own_loss(const Graph&);
 // The losses of all outputs that have one, from what was asked for (--loss) or, where that is nothing, from the
 // model's outputs. Empty: the model's output is the loss. Throws Error listing the choices.
 std::vector<LossChoice> derive_losses(const Graph&, const std::vector<LossChoice>& wanted);

@@ -97,9 +97,9 @@ std::string optimizers_text();  // all with their keys and defaults
 const OptimizerDef& get_optimizer(const std::string& name);
 
 // The formulas of a recipe. Hyper-parameters that no formula reads cannot be changed at run time and are left out. In
-// a formula, hyper i is load(buffer, {i}), the number of the step load(buffer, {count}) and that of the batch since the
-// first step load(buffer, {count + 1}), with count = hypers.size(); both count from 1. The exponent of a pow is a whole
-// number from 0 on.
+// a formula, hyper i is load(buffer, {i}), the number of the step load(buffer, {count}) and that of the batch within the
+// step load(buffer, {count + 1}), with count = hypers.size(); both count from 1. The exponent of a pow is a whole number
+// from 0 on.
 struct ScalarFormulas {
   std::vector<std::pair<std::string, loop::Expr>> formulas;  // scalar's name, f64
   loop::Expr lr;                                             // of the step

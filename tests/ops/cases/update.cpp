@@ -77,6 +77,8 @@ std::vector<Numbers> lion(const Node&, const std::vector<Numbers>& in) {
 OP_CASE(update, in({3}), in({3}));
 OP_CASE(accumulate, in({2}).is({1, 2}), in({2}).is({8, 16}), scalar(1), scalar(0.25), gives({3, 6}));
 OP_CASE(accumulate, in({2}).is({NAN, INFINITY}), in({2}).is({8, 16}), scalar(0), scalar(0.25), gives({2, 4}));
+OP_CASE(either, in({2}).is({1, 2}), in({2}).is({NAN, 8}), scalar(0), gives({1, 2}));
+OP_CASE(either, in({2}).is({NAN, 2}), in({2}).is({4, 8}), scalar(1), gives({4, 8}));
 OP_CASE(sgd_step, in({2}).is({1, 2}), in({2}).is({10, 20}), scalar(0.5), scalar(0.25),
         gives({-4.125, -8.25}));
 OP_CASE(momentum_step, in({2}).is({1, 2}), in({2}).is({4, 8}), in({2}).is({10, 20}), scalar(0.5), scalar(0.5),
