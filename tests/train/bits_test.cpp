@@ -213,6 +213,16 @@ TEST(Accumulation, EqualsOneLargeBatch) {
   expect_same(train(net, 12), train(net, 12, {"--accumulate", "4"}, {"--accumulate", "1"}));
 }
 
+// Where the rate is 0, running statistics are those of as many steps of one batch.
+TEST(Accumulation, StatisticsFollowEveryBatch) {
+  Net net("bn_cnn");
+  net.optimizer = "sgd";
+  const Trained one = train(net, 6, {}, {"--lr", "0"}),
+                two = train(net, 3, {"--accumulate", "2"}, {"--lr", "0"});
+  ASSERT_TRUE(one.checkpoint.tensors.count("bn1.running_mean"));
+  EXPECT_TRUE(one.bytes == two.bytes);
+}
+
 // One epoch in file order over data of which one sample is NaN: the step that it is in never was.
 class NotFinite : public testing::Test {
  protected:
