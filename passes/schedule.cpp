@@ -86,7 +86,12 @@ ScheduleChoice parse_schedule(const std::string& text) {
   for (const KeyDef& k : get_schedule(c.name).choice.keys)
     if (std::isnan(k.standard) && !c.numbers.count(k.name))
       throw error("--schedule {}: it needs {}=N", c.name, k.name);
-  return {c.name, c.numbers};
+  const ScheduleChoice choice{c.name, c.numbers};
+  if (c.numbers.count("steps") && choice.number("steps") > 0 &&
+      choice.number("warmup") >= choice.number("steps"))
+    throw error("--schedule {}: warmup={} leaves nothing of steps={}, which count from the first step",
+                c.name, choice.number("warmup"), choice.number("steps"));
+  return choice;
 }
 
 std::string to_string(const ScheduleChoice& choice) {
