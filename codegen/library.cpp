@@ -113,7 +113,7 @@ std::string library_header(const Program& p) {
   const std::map<std::string, std::string> filled = {
       {"head", fmt::format("// Trains {1} in batches of {2}, with {3} and {4}.\n"
                            "// Written by pockc {5} for {6}. Link with lib{0}.a, which needs nothing else.\n",
-                           lib, quoted(p.options.model_name), batch_of(p), to_string(p.options.losses),
+                           lib, quoted(p.options.model_name), p.batch, to_string(p.options.losses),
                            p.options.recipe.optimizer.name, POCK_VERSION, p.options.target.cpu)},
       {"constants",
        fmt::format("// Samples in a batch, tensors, and bytes: of the blocks and their alignment, and of the "
@@ -121,7 +121,7 @@ std::string library_header(const Program& p) {
                    "#define {0}_BATCH {1}\n#define {0}_TENSORS {2}\n#define {0}_ALIGN {3}\n"
                    "#define {0}_ARENA_BYTES {4}\n#define {0}_PARAMS_BYTES {5}\n#define {0}_STATE_BYTES {6}\n"
                    "#define {0}_SAVE_BYTES {7}\n",
-                   lib, batch_of(p), tensor_rows(p).size(), kBlockAlignment, library_arena_bytes(p),
+                   lib, p.batch, tensor_rows(p).size(), kBlockAlignment, library_arena_bytes(p),
                    block_bytes(p.params.bytes), block_bytes(p.state.bytes), save_bytes(p))},
       {"hypers", hypers_text(p)},
       {"internal", fmt::format("  float internal[{}];\n", 1 + p.train->scalars().size())},

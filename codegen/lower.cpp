@@ -71,6 +71,24 @@ void lay_out(Program& p) {
     throw error("the weights take {} bytes; a program can hold at most {}", p.weights.bytes, kLimit);
 }
 
+// The runtime fills every input sample by sample.
+int64_t batch_of(const Graph& train) {
+  const std::vector<Value*>& inputs = train.inputs();
+  if (inputs.empty()) return 1;
+  for (const Value* v : inputs)
+    if (v->type.rank() == 0)
+      throw Error(v->loc(), "is {}: it has no axis for the samples", to_string(v->type));
+  const Value* first = inputs[0];
+  const int64_t batch = first->type.dim(0);
+  for (const Value* v : inputs)
+    if (v->type.dim(0) != batch)
+      throw Error(v->loc(), "is {} and holds {} samples", to_string(v->type), v->type.dim(0))
+          .note(first->loc(), "is {} and holds {}", to_string(first->type), batch);
+  if (batch > INT32_MAX)
+    throw Error(first->loc(), "a step may have at most {} samples, not {}", INT32_MAX, batch);
+  return batch;
+}
+
 // Stores a new value where an update could not be written in place.
 loop::Kernel copy_kernel(const Type& type) {
   loop::KernelBuilder k("copy");
@@ -143,6 +161,7 @@ class KernelTable {
 
 Program lower(const Graph& train, const Graph& infer, const CompileOptions& options) {
   Program p{.train = &train, .infer = &infer, .options = options};
+  p.batch = batch_of(train);
   lay_out(p);
   KernelTable lowering(p);
   lowering.lower(train, p.train_uses, p.train_plan);

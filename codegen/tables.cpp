@@ -112,22 +112,4 @@ std::vector<LossRow> loss_rows(const Program& p) {
   return rows;
 }
 
-// The runtime fills every input sample by sample.
-int64_t batch_of(const Program& p) {
-  const std::vector<Value*>& inputs = p.train->inputs();
-  if (inputs.empty()) return 1;
-  for (const Value* v : inputs)
-    if (v->type.rank() == 0)
-      throw Error(v->loc(), "is {}: it has no axis for the samples", to_string(v->type));
-  const Value* first = inputs[0];
-  const int64_t batch = first->type.dim(0);
-  for (const Value* v : inputs)
-    if (v->type.dim(0) != batch)
-      throw Error(v->loc(), "is {} and holds {} samples", to_string(v->type), v->type.dim(0))
-          .note(first->loc(), "is {} and holds {}", to_string(first->type), batch);
-  if (batch > INT32_MAX)
-    throw Error(first->loc(), "a step may have at most {} samples, not {}", INT32_MAX, batch);
-  return batch;
-}
-
 }  // namespace pock

@@ -45,7 +45,5 @@ std::vector<TensorRow> tensor_rows(const Program&);
 std::vector<InputRow> input_rows(const Program&);
 std::vector<OutputRow> output_rows(const Program&);
 std::vector<LossRow> loss_rows(const Program&);
-// Samples a step. Throws Error where an input has no axis for them, or another number.
-int64_t batch_of(const Program&);
 
 }  // namespace pock

@@ -75,6 +75,17 @@ std::vector<PassRun> run_passes(Graph& g, const std::vector<Pass>& passes, const
   return runs;
 }
 
+ProgramGraphs program_graphs(const Graph& model, const PassOptions& options, const RunOptions& run) {
+  ProgramGraphs p{model.clone(), model.clone(), {}, {}};
+  p.train->name = "train";
+  p.train_runs = run_passes(*p.train, training_pipeline(), options, run);
+  p.infer->name = "infer";
+  PassOptions inference = options;
+  inference.inference = true;
+  p.infer_runs = run_passes(*p.infer, inference_pipeline(), inference, {run.disabled, nullptr});
+  return p;
+}
+
 std::pair<std::string, std::string> split_rule(const std::string& text) {
   size_t equals = text.rfind('=');
   if (equals == std::string::npos) return {"*", text};

@@ -46,8 +46,7 @@ std::string scheme_text(const Graph& train) {
 }
 
 nlohmann::ordered_json report_json(const CompileArgs& args, const Program& program,
-                                   const std::vector<PassRun>& train_runs,
-                                   const std::vector<PassRun>& infer_runs, double seconds) {
+                                   const ProgramGraphs& graphs, double seconds) {
   using json = nlohmann::ordered_json;
   auto passes = [](const std::vector<PassRun>& runs) {
     json list = json::array();
@@ -94,8 +93,8 @@ nlohmann::ordered_json report_json(const CompileArgs& args, const Program& progr
           {"optimizer_state_bytes", state},
           {"code_bytes", code},
           {"seconds", seconds},
-          {"passes", passes(train_runs)},
-          {"inference_passes", passes(infer_runs)},
+          {"passes", passes(graphs.train_runs)},
+          {"inference_passes", passes(graphs.infer_runs)},
           {"kernels", kernels}};
 }
 
@@ -221,16 +220,9 @@ void run_compile(const CompileArgs& args) {
     for (const std::string& name : args.print_after)
       if (name == pass) say(fmt::format("# after {}\n{}", pass, print(g)));
   };
-  std::unique_ptr<Graph> train = model->clone(), infer = model->clone();
-  train->name = "train";
-  std::vector<PassRun> train_runs = run_passes(*train, training_pipeline(), options, run);
-  infer->name = "infer";
-  PassOptions inference = options;
-  inference.inference = true;
-  std::vector<PassRun> infer_runs =
-      run_passes(*infer, inference_pipeline(), inference, {args.disabled, nullptr});
+  ProgramGraphs graphs = program_graphs(*model, options, run);
   if (args.emit == "graph") {
-    save_graph(*train, args.out.empty() ? "-" : args.out);
+    save_graph(*graphs.train, args.out.empty() ? "-" : args.out);
     return;
   }
 
@@ -242,18 +234,17 @@ void run_compile(const CompileArgs& args) {
     if (args.disabled.count(s.name)) s.turn_off(compile);
   compile.recipe = options.recipe;
   compile.losses = losses;
-  compile.scheme = scheme_text(*train);
+  compile.scheme = scheme_text(*graphs.train);
   compile.model_name = model->model_file;
   if (args.emit == "lib") compile.library = library_name(args);
-  Program program = lower(*train, *infer, compile);
+  Program program = lower(*graphs.train, *graphs.infer, compile);
 
   std::vector<std::string> contents = {code(program, args.emit)};
   if (args.emit == "lib") contents.push_back(library_header(program));
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   std::optional<NewFile> report;
   if (!args.report.empty())
-    report.emplace(args.report,
-                   report_json(args, program, train_runs, infer_runs, seconds.count()).dump(2) + "\n");
+    report.emplace(args.report, report_json(args, program, graphs, seconds.count()).dump(2) + "\n");
   std::vector<std::string> places = results(args);
   std::vector<std::unique_ptr<NewFile>> files;
   for (size_t i = 0; i < places.size(); ++i)

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "pock/codegen/compile.h"
 #include "pock/frontends/inspect.h"
+#include "pock/passes/pass.h"
 #include "pock/support/new_file.h"
 
 namespace pock {
@@ -14,6 +16,49 @@ namespace {
 using json = nlohmann::ordered_json;
 using Tensor = ModelSummary::Tensor;
 using Tensors = std::vector<Tensor>;
+
+// ---- Training
+
+// What the model is trained for by itself, or else a loss that fits any output.
+std::vector<LossChoice> some_losses(const Graph& model) {
+  try {
+    return derive_losses(model, {});
+  } catch (const Error&) {
+  }
+  std::vector<LossChoice> losses;
+  for (size_t i = 0; i < model.outputs().size(); ++i)
+    if (is_float(model.outputs()[i]->type.dtype) && model.outputs()[i]->type.rank() > 0)
+      losses.push_back({model.output_name(i), "mse", {}, {}});
+  if (losses.empty()) losses.push_back({"", "mse", {}, {}});
+  return losses;
+}
+
+// Why compiling would refuse a model that can be read: all of it but machine code, with the fewest options. None where
+// it would not.
+std::vector<Error> refusals(const Graph& model) {
+  Silence silence;
+  Report report;
+  report.collect([&] {
+    PassOptions options;
+    options.losses = some_losses(model);
+    options.recipe = {parse_optimizer("sgd"), parse_schedule("constant")};
+    ProgramGraphs graphs = program_graphs(model, options);
+    CompileOptions plain{.schedule = false};
+    plain.recipe = options.recipe;
+    plain.losses = options.losses;
+    lower(*graphs.train, *graphs.infer, plain);
+  });
+  return report.problems();
+}
+
+struct Findings {
+  ModelSummary model;
+  std::vector<Error> refusals;
+
+  bool supported() const { return model.problems.empty(); }
+  bool known() const { return model.graph || !supported(); }  // whether it trains
+  bool trains() const { return model.graph && refusals.empty(); }
+};
 
 int64_t elements(const Tensors& weights) {  // whose sizes are known
   int64_t n = 0;
@@ -51,21 +96,29 @@ json weights_json(const Tensors& weights) {
           {"tensors", tensors_json(weights)}};
 }
 
-json summary_json(const ModelSummary& s) {
-  json operators = json::array(), problems = json::array(), stops = json::array();
+json errors_json(const std::vector<Error>& errors) {
+  json list = json::array();
+  for (const Error& e : errors) {
+    const bool placed = !e.loc().name.empty() || !e.loc().op.empty();
+    list.push_back({{"what", placed ? e.loc().what : ""},
+                    {"name", e.loc().name},
+                    {"operator", e.loc().op},
+                    {"why", e.reason()},
+                    {"notes", e.notes()}});
+  }
+  return list;
+}
+
+json summary_json(const Findings& f) {
+  const ModelSummary& s = f.model;
+  json operators = json::array(), problems = errors_json(s.problems), stops = json::array();
+  for (json& p : problems) p["freezing_helps"] = false;
   for (const auto& o : s.operators)
     operators.push_back({{"domain", o.domain},
                          {"name", o.name},
                          {"version", o.version},
                          {"count", o.count},
                          {"supported", o.version > 0}});
-  for (const auto& p : s.problems)
-    problems.push_back({{"what", p.what},
-                        {"name", p.name},
-                        {"operator", p.op},
-                        {"why", p.why},
-                        {"notes", p.notes},
-                        {"freezing_helps", false}});
   for (const auto& stop : s.stops)
     stops.push_back({{"node", stop.node},
                      {"operator", stop.op},
@@ -76,7 +129,8 @@ json summary_json(const ModelSummary& s) {
           {"producer", s.producer},
           {"ir_version", s.ir_version},
           {"opsets", s.opsets},
-          {"supported", s.problems.empty()},
+          {"supported", f.supported()},
+          {"trains", f.known() ? json(f.trains()) : json()},
           {"inputs", tensors_json(s.inputs)},
           {"outputs", tensors_json(s.outputs)},
           {"sizes_taken", s.taken},
@@ -85,6 +139,7 @@ json summary_json(const ModelSummary& s) {
           {"statistics", weights_json(s.statistics)},
           {"operators", operators},
           {"problems", problems},
+          {"refusals", errors_json(f.refusals)},
           {"without_gradient", stops},
           {"notes", s.notes}};
 }
@@ -140,29 +195,35 @@ std::string stops_text(const ModelSummary& s) {
   return text;
 }
 
-std::string problems_text(const ModelSummary& s) {
+std::string errors_text(const std::vector<Error>& errors) {
   std::string text;
-  for (const auto& p : s.problems) {
-    std::string place = p.what.empty() ? "" : fmt::format("{} '{}'", p.what, shown(p.name));
-    if (!p.op.empty()) place += fmt::format(" ({})", shown(p.op));
-    text += fmt::format("  {}{}\n", place.empty() ? "" : place + ": ", p.why);
-    for (const std::string& note : p.notes) text += fmt::format("    {}\n", note);
+  for (const Error& e : errors) {
+    Loc place = e.loc();
+    place.file.clear();
+    place.name = shown(place.name);
+    place.op = shown(place.op);
+    const std::string where = to_string(place);
+    text += fmt::format("  {}{}\n", where.empty() ? "" : where + ": ", e.reason());
+    for (const std::string& note : e.notes()) text += fmt::format("    {}\n", note);
   }
   return text;
 }
 
-std::string verdict(const ModelSummary& s) {
-  if (!s.problems.empty())
+std::string verdict(const Findings& f) {
+  const ModelSummary& s = f.model;
+  if (!f.supported())
     return fmt::format(
         "supported: no, for {} reason{}; all are needed forwards, so freezing does not help:\n{}",
-        s.problems.size(), s.problems.size() == 1 ? "" : "s", problems_text(s));
-  if (s.open.empty()) return "supported: yes\n";
+        s.problems.size(), s.problems.size() == 1 ? "" : "s", errors_text(s.problems));
+  if (f.trains()) return "supported: yes\ntrains: yes\n";
+  if (f.known()) return "supported: yes\ntrains: not by itself:\n" + errors_text(f.refusals);
   std::vector<std::string> options;
   for (const std::string& name : s.open) options.push_back(fmt::format("--dim {}=SIZE", shown(name)));
   return fmt::format("supported: as far as can be told without {}\n", fmt::join(options, " "));
 }
 
-std::string summary_text(const ModelSummary& s) {
+std::string summary_text(const Findings& f) {
+  const ModelSummary& s = f.model;
   std::vector<std::string> opsets;
   for (const auto& [domain, version] : s.opsets)
     opsets.push_back(fmt::format("{} {}", shown(domain), version));
@@ -176,13 +237,14 @@ std::string summary_text(const ModelSummary& s) {
   if (!s.statistics.empty()) text += weights_text("running statistics", s.statistics);
   text += operators_text(s) + stops_text(s);
   for (const std::string& note : s.notes) text += fmt::format("note: {}\n", printable(note));
-  return text + verdict(s);
+  return text + verdict(f);
 }
 
 }  // namespace
 
 void run_inspect(const ModelArgs& args, bool as_json) {
-  ModelSummary summary = inspect_onnx(args.model, import_options(args));
+  Findings summary{inspect_onnx(args.model, import_options(args)), {}};
+  if (summary.model.graph) summary.refusals = refusals(*summary.model.graph);
   std::string text = as_json
                          ? summary_json(summary).dump(2, ' ', false, json::error_handler_t::replace) + "\n"
                          : summary_text(summary);

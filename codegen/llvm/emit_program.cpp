@@ -25,7 +25,6 @@ class Tables {
     POCK_CHECK(!train.outputs().empty(), "graph {} has no loss", train.name);
     const std::vector<Constant*> tensors = this->tensors(), inputs = this->inputs(),
                                  outputs = this->outputs(), losses = this->losses(), hypers = this->hypers();
-    const int64_t batch = batch_of(p_);
     const StepParts parts = step_parts(train);
     auto* weights = new llvm::GlobalVariable(module_, b_.getInt8Ty(), true,
                                              llvm::GlobalValue::ExternalLinkage, nullptr, weights_symbol(p_));
@@ -58,7 +57,7 @@ class Tables {
                                 u32(outputs.size()),
                                 u32(losses.size()),
                                 u32(hypers.size()),
-                                u32(batch),
+                                u32(p_.batch),
                                 u32(p_.options.threads),
                                 u32(p_.options.recipe.skip_nonfinite),
                                 entries.scalars,

@@ -51,14 +51,14 @@ class Importer {
   }
 
   Imported result() {
-    if (report_.empty()) {
+    if (report_.empty() && misfits_.empty()) {
       graph_->erase_unused_values();
       order_params();
     }
     std::vector<std::string> notes = scope_.notes();
     if (scope_.rebatch) notes.push_back(rebatch_text());
     if (std::string hint = folded_norms(file_, body_); !hint.empty()) notes.push_back(hint);
-    return {std::move(graph_), report_.problems(), std::move(notes)};
+    return {std::move(graph_), misfits_.problems(), report_.problems(), std::move(notes)};
   }
 
  private:
@@ -128,7 +128,7 @@ class Importer {
       else
         fail_name(info.name(), loc);
     }
-    report_.collect([&] { bind_batch(inputs); });
+    misfits_.collect([&] { bind_batch(inputs); });
     std::set<std::string> symbols;
     for (const Input& in : inputs) {
       Entry& e = *scope_.find(in.info->name());
@@ -141,7 +141,7 @@ class Importer {
     }
     for (const auto& [name, size] : options_.dims)
       if (!symbols.count(name))
-        report_.add(fmt::format(
+        misfits_.add(fmt::format(
             "{}: --dim {}={}: no input has a symbolic axis of this name{}", file_.name, name, size,
             symbols.empty() ? "" : fmt::format("; there are {}", fmt::join(symbols, ", "))));
   }
@@ -247,7 +247,6 @@ class Importer {
         all.add(e);
     }
     report_ = std::move(all);
-    if (!report_.empty()) report_.add(Error(rebatch_text()));
   }
 
   std::string rebatch_text() const {
@@ -456,7 +455,7 @@ class Importer {
   const onnx::GraphProto& source_;
   std::unique_ptr<Graph> graph_;
   Scope scope_;
-  Report report_;
+  Report misfits_, report_;  // of the options, of the model
   Body body_;
   std::unique_ptr<Importer> before_;                      // where the batch is replaced
   std::map<std::string, int64_t> bound_;                  // sizes of symbols
@@ -485,9 +484,10 @@ Imported import_model(const ModelFile& file, const ImportOptions& options, OpenS
 std::unique_ptr<Graph> import_onnx(const std::string& path, const ImportOptions& options) {
   Imported imported = import_model(read_model(path), options);
   Report report;
-  for (Error& e : imported.problems) report.add(std::move(e));
-  report.throw_if_any();
+  for (auto* errors : {&imported.misfits, &imported.problems})
+    for (Error& e : *errors) report.add(std::move(e));
   for (const std::string& note : imported.notes) say(note);
+  report.throw_if_any();
   return std::move(imported.graph);
 }
 

@@ -7,9 +7,10 @@
 namespace pock::onnx_frontend {
 
 struct Imported {
-  std::unique_ptr<Graph> graph;  // whole only where there are no problems
-  std::vector<Error> problems;
-  std::vector<std::string> notes;  // for the person, where there are no problems
+  std::unique_ptr<Graph> graph;    // whole only where there are no misfits and no problems
+  std::vector<Error> misfits;      // options that do not fit the model's inputs
+  std::vector<Error> problems;     // of the model
+  std::vector<std::string> notes;  // for the person
 };
 
 // An input of open size is a problem, or is left out with all that depends on it.

@@ -49,16 +49,16 @@ class Inspector {
     } catch (const Error& e) {
       imported.problems.push_back(e);
     }
-    for (const Error& e : imported.problems) {
-      const Loc& loc = e.loc();
-      bool placed = !loc.name.empty() || !loc.op.empty();
-      summary_.problems.push_back({placed ? loc.what : "", loc.name, loc.op, e.reason(), e.notes()});
-    }
+    Report misfits;
+    for (const Error& e : imported.misfits) misfits.add(e);
+    misfits.throw_if_any();
+    summary_.problems = std::move(imported.problems);
     summary_.notes = imported.notes;
     count_operators();
-    bool whole = imported.problems.empty() && summary_.open.empty();
+    bool whole = summary_.problems.empty() && summary_.open.empty();
     if (whole) find_stops(*imported.graph);
     read_weights(whole ? imported.graph.get() : nullptr);
+    if (whole) summary_.graph = std::move(imported.graph);
     return std::move(summary_);
   }
 
@@ -83,7 +83,7 @@ class Inspector {
         if (name.empty() || given != options_.dims.end()) continue;
         open.insert(name);
         if (axis > 0) continue;
-        if (!options_.batch) options_.batch = 1;
+        if (!options_.batch) options_.batch = kTakenBatch;
         summary_.taken[name] = *options_.batch;
       }
     }
@@ -151,13 +151,8 @@ class Inspector {
     std::unordered_set<const Value*> reach = differentiable_ancestors(g, g.outputs());
     // The parameters that stand behind each value.
     std::map<const Value*, std::set<std::string>> behind;
-    bool any = false;
     for (const Value* p : g.params())
-      if (p->kind == ValueKind::param && !reach.count(p))
-        behind[p].insert(p->name);
-      else
-        any |= p->kind == ValueKind::param;
-    if (!any) summary_.notes.push_back("nothing to train: no gradient of an output reaches any parameter");
+      if (p->kind == ValueKind::param && !reach.count(p)) behind[p].insert(p->name);
     for (const Node* n : g.nodes()) {
       std::set<std::string> names;
       for (const Value* v : n->inputs())

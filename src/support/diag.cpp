@@ -20,6 +20,8 @@ std::string printable(const std::string& text) {
 
 namespace {
 
+thread_local int silences = 0;
+
 std::string prefix(const Loc& loc) {
   std::string text = to_string(loc);
   return text.empty() ? text : text + ": ";
@@ -56,7 +58,12 @@ void Report::throw_if_any() const {
 }
 
 // Where standard error takes nothing there is no one to tell, and what was asked for can still be done.
-void say(const std::string& line) { std::fputs((printable(line) + "\n").c_str(), stderr); }
+void say(const std::string& line) {
+  if (!silences) std::fputs((printable(line) + "\n").c_str(), stderr);
+}
+
+Silence::Silence() { ++silences; }
+Silence::~Silence() { --silences; }
 
 void internal_error(const char* file, int line, const std::string& text) {
   throw std::logic_error(fmt::format("pock has a bug ({}:{}): {}", file, line, text));

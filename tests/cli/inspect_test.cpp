@@ -38,13 +38,14 @@ TEST(Inspect, SaysWhatIsInAModel) {
   for (const char* part :
        {"model.onnx: ONNX, IR version 7, opset ai.onnx 13, written by pytorch\n",
         "inputs:\n  'x' float[N,3,19,17]\noutputs:\n  'logits' float[N,7]\n",
-        "size N is open, taken as 1 here\n", "parameters: 12 of 6664 elements, stored as 12 float\n",
+        "size N is open, taken as 2 here\n", "parameters: 12 of 6664 elements, stored as 12 float\n",
         "\n  'conv1.weight' float[12,3,3,3]\n", "running statistics: 6 of 94 elements",
-        "  count  version  name\n      3        9  BatchNormalization\n", "\nsupported: yes\n"})
+        "  count  version  name\n      3        9  BatchNormalization\n", "\nsupported: yes\ntrains: yes\n"})
     expect_has(ran.out, part);
 
   json s = inspect_json(kTests / "train/bn_cnn/model.onnx", {"--batch", "4"});
   EXPECT_EQ(s["supported"], true);
+  EXPECT_EQ(s["trains"], true);
   EXPECT_EQ(s["opsets"], json({{"ai.onnx", 13}}));
   EXPECT_EQ(s["inputs"], json::parse(R"([{"name": "x", "type": "float", "shape": ["N", 3, 19, 17]}])"));
   EXPECT_EQ(s["outputs"][0]["shape"], json::parse(R"(["N", 7])"));
@@ -57,13 +58,14 @@ TEST(Inspect, SaysWhatIsInAModel) {
   EXPECT_EQ(
       s["operators"][1],
       json::parse(R"({"domain": "ai.onnx", "name": "Conv", "version": 11, "count": 3, "supported": true})"));
-  for (const char* key : {"problems", "without_gradient", "sizes_open", "notes"})
+  for (const char* key : {"problems", "refusals", "without_gradient", "sizes_open", "notes"})
     EXPECT_EQ(s[key], json::array());
 }
 
 TEST(Inspect, EveryUnsupportedOperatorIsNamedWithItsReason) {
   json s = inspect_json(kTests / "errors/unknown_ops.onnx");
   EXPECT_EQ(s["supported"], false);
+  EXPECT_EQ(s["trains"], false);
   ASSERT_EQ(s["problems"].size(), 4u);
   const char* names[] = {"branch_a", "branch_b", "branch_c"};
   const char* operators[] = {"FusedMatMul", "Inverse", "Sparkle"};
@@ -115,17 +117,58 @@ TEST(Inspect, OperatorsWithoutAGradientAskForFrozenParameters) {
   expect_has(compiled.err, "trained: 1 of 2 parameters: above");
 }
 
-TEST(Inspect, NothingToTrainIsNoted) {
-  json s = inspect_json(kTests / "errors/only_shape_constants.onnx");
-  EXPECT_EQ(s["notes"], json({"nothing to train: no gradient of an output reaches any parameter"}));
+// What can be read and yet not be trained, for reasons of the model's own.
+TEST(Inspect, WhatCompileWouldRefuseOfAModelDoesNotTrain) {
+  struct {
+    const char* model;
+    Strings sizes;
+    const char* why;
+  } cases[] = {{"errors/only_shape_constants.onnx", {}, "nothing to train"},
+               {"cli/scalar_input.onnx", {}, "has no axis for the samples"},
+               {"cli/unbatched_input.onnx", {}, "holds 1 samples"},
+               {"cli/labels_input.onnx", {}, "rename it in the model"},
+               {"errors/batch_norm_one_value.onnx", {"--batch", "1"}, "more than one value a channel"},
+               {"cli/step.onnx", {"--batch", "2147483648"}, "at most 2147483647 samples"}};
+  for (const auto& [model, sizes, why] : cases) {
+    json s = inspect_json(kTests / model, sizes);
+    EXPECT_EQ(s["supported"], true) << model;
+    EXPECT_EQ(s["trains"], false) << model;
+    ASSERT_EQ(s["refusals"].size(), 1u) << model;
+    expect_has(s["refusals"][0]["why"], why);
+    Ran ran = inspect(kTests / model, sizes);
+    EXPECT_EQ(ran.status, 0) << model;
+    EXPECT_EQ(ran.err, "") << model;
+    expect_has(ran.out, "supported: yes\ntrains: not by itself:\n");
+    expect_has(ran.out, why);
+    TempDir dir;
+    Strings argv = {kPockc, "compile", kTests / model, "--loss", "mse", "-o", dir / "t"};
+    const Strings given = sizes.empty() ? Strings{"--batch", "2"} : sizes;
+    argv.insert(argv.end(), given.begin(), given.end());
+    Ran compiled = run(argv);
+    EXPECT_EQ(compiled.status, 1) << model;
+    expect_has(compiled.err, why);
+  }
+  EXPECT_EQ(inspect_json(kTests / "errors/batch_norm_one_value.onnx")["trains"], true) << "of two samples";
+}
+
+TEST(Inspect, TheBatchOfTheFileIsANote) {
+  const Strings read = {"batch_one_lost.onnx: was exported for a batch of 1 and is read with 4"};
+  json s = inspect_json(kTests / "errors/batch_one_lost.onnx", {"--batch", "4"});
+  EXPECT_EQ(s["notes"], json(read));
+  ASSERT_EQ(s["problems"].size(), 1u);
+  EXPECT_EQ(s["problems"][0]["name"], "view");
+  Ran ran = inspect(kTests / "errors/batch_one_lost.onnx", {"--batch", "4"});
+  expect_has(ran.out, "note: " + read[0] + "\n");
+  expect_has(ran.out, "supported: no, for 1 reason;");
 }
 
 TEST(Inspect, OpenSizesAreNoProblem) {
   const fs::path model = kTests / "errors/symbolic_unbound.onnx";
   json s = inspect_json(model);
   EXPECT_EQ(s["sizes_open"], json({"H", "W"}));
-  EXPECT_EQ(s["sizes_taken"], json({{"N", 1}}));
+  EXPECT_EQ(s["sizes_taken"], json({{"N", 2}}));
   EXPECT_EQ(s["problems"], json::array());
+  EXPECT_EQ(s["trains"], json()) << "not known";
   expect_has(inspect(model).out, "supported: as far as can be told without --dim H=SIZE --dim W=SIZE\n");
   s = inspect_json(model, {"--dim", "H=6", "--dim", "W=6", "--batch", "3"});
   EXPECT_EQ(s["sizes_open"], json::array());
@@ -175,6 +218,10 @@ TEST(Inspect, BadModelsAreDescribedOrRefused) {
     }
     const json summary = json::parse(ran.out);
     EXPECT_EQ(summary["supported"], summary["problems"].empty()) << file;
+    // Sizes and losses are the person's to say.
+    const bool asks = message.find("give --batch") != std::string::npos ||
+                      message.find("--loss OUTPUT=NAME") != std::string::npos;
+    EXPECT_EQ(summary["trains"] == true, message.empty() || asks) << file << ": " << message;
     for (const json& p : summary["problems"]) {
       expect_has(message, p["why"]);
       expect_has(text.out, p["why"]);
@@ -192,15 +239,17 @@ TEST(Inspect, WrongUse) {
     Strings argv;
     int status;
     const char* says;
-  } wrong[] = {{{kPockc, "inspect"}, 2, "MODEL"},
-               {{kPockc, "inspect", "nothing.onnx"}, 1, "nothing.onnx"},
-               {{kPockc, "inspect", "/"}, 1, "/"},
-               {{kPockc, "inspect", kTests / "cli/step.onnx", "--loss", "mse"}, 2, "--loss"},
-               {{kPockc, "inspect", kTests / "cli/step.onnx", "--batch", "0"}, 2, "--batch"},
-               {{kPockc, "inspect", kTests / "cli/step.onnx", "--dim", "N"}, 1, "NAME=N"},
-               {{"/bin/bash", "-c", "\"$@\" >/dev/full", "-", kPockc, "inspect", kTests / "cli/step.onnx"},
-                1,
-                "standard output"}};
+  } wrong[] = {
+      {{kPockc, "inspect"}, 2, "MODEL"},
+      {{kPockc, "inspect", "nothing.onnx"}, 1, "nothing.onnx"},
+      {{kPockc, "inspect", "/"}, 1, "/"},
+      {{kPockc, "inspect", kTests / "cli/step.onnx", "--loss", "mse"}, 2, "--loss"},
+      {{kPockc, "inspect", kTests / "cli/step.onnx", "--batch", "0"}, 2, "--batch"},
+      {{kPockc, "inspect", kTests / "cli/step.onnx", "--dim", "N"}, 1, "NAME=N"},
+      {{kPockc, "inspect", kTests / "cli/step.onnx", "--dim", "Q=3"}, 1, "no input has a symbolic axis"},
+      {{"/bin/bash", "-c", "\"$@\" >/dev/full", "-", kPockc, "inspect", kTests / "cli/step.onnx"},
+       1,
+       "standard output"}};
   for (const auto& [argv, status, says] : wrong) {
     Ran ran = run(argv);
     EXPECT_EQ(ran.status, status) << says;

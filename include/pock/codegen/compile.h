@@ -72,11 +72,12 @@ struct Program {
   std::vector<KernelUse> train_uses, infer_uses;
   Plan train_plan, infer_plan;
   BlockLayout params, state,
-      weights;  // weights: params first (same offsets), then frozen tensors and constants
+      weights;        // weights: params first (same offsets), then frozen tensors and constants
+  int64_t batch = 1;  // samples a step
   int64_t arena_bytes() const { return std::max(train_plan.arena_bytes, infer_plan.arena_bytes); }
 };
 
-// Throws Error where the target cannot do it.
+// Throws Error where no program can do it: weights past its limits, inputs that do not hold the same number of samples.
 Program lower(const Graph& train, const Graph& infer, const CompileOptions&);
 
 enum class Emit : uint8_t { exe, lib, obj, llvm_ir, assembly };

@@ -76,6 +76,14 @@ struct RunOptions {
 
 std::vector<PassRun> run_passes(Graph&, const std::vector<Pass>&, const PassOptions&, const RunOptions& = {});
 
+// The graphs that a program consists of: "train", a whole step, and "infer".
+struct ProgramGraphs {
+  std::unique_ptr<Graph> train, infer;
+  std::vector<PassRun> train_runs, infer_runs;
+};
+// `run.after` hears of the training pipeline alone. Throws Error where the model cannot be trained so.
+ProgramGraphs program_graphs(const Graph& model, const PassOptions&, const RunOptions& run = {});
+
 // [PATTERN=]CHOICE: the pattern, "*" where there is none, and the choice.
 std::pair<std::string, std::string> split_rule(const std::string& text);
 bool glob_match(std::string_view pattern, std::string_view name);  // * and ?

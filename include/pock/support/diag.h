@@ -92,6 +92,14 @@ class Report {
 
 // A line for the person that is not an error ("no --optimizer given: sgd:lr=0.01"). Goes to stderr.
 void say(const std::string& line);
+// While one lives, nothing is said.
+class Silence {
+ public:
+  Silence();
+  ~Silence();
+  Silence(const Silence&) = delete;
+  Silence& operator=(const Silence&) = delete;
+};
 
 [[noreturn]] void internal_error(const char* file, int line, const std::string& text);
 
