@@ -116,7 +116,7 @@ void clip_integers(Call& c) {
   c.out(0, std::move(t));
 }
 
-// Bounds that only a run knows. At equality a side of maximum and minimum has half of the gradient.
+// Bounds that only a run knows. At a bound, as beyond it, the gradient is the bound's alone.
 void clip_between_values(Call& c) {
   auto bound = [&](int i) {
     Value* v = c.in(i);
@@ -124,8 +124,9 @@ void clip_between_values(Call& c) {
     return c.reshape(v, {});
   };
   Value* y = c.in(0);
-  if (c.has(1)) y = c.value("maximum", {y, bound(1)});
-  if (c.has(2)) y = c.value("minimum", {y, bound(2)});
+  const Attrs bounds_win = {{"tie", 0.0}};
+  if (c.has(1)) y = c.value("maximum", {y, bound(1)}, bounds_win);
+  if (c.has(2)) y = c.value("minimum", {y, bound(2)}, bounds_win);
   c.out(0, y);
 }
 

@@ -15,6 +15,12 @@ Types unary(const InferArgs& a) {
   return same_as(a.in(0));
 }
 
+Types tie_types(const InferArgs& a) {
+  if (!(a.number("tie") >= 0 && a.number("tie") <= 1))
+    throw a.fail("the share of a side is {}, want 0 to 1", a.number("tie"));
+  return broadcast_floats(a);
+}
+
 Expr above_zero(const Expr& test, const Expr& value) { return select(test > lit(0), value, lit(0)); }
 
 const OpDef kAdd{
@@ -74,14 +80,22 @@ const OpDef kDiv{
     .in_place = 2,
 };
 
+// What flows back to side 0 or 1 of maximum and minimum: all of it where the side is taken, a share where they are equal.
+Value* to_side(GradArgs& g, int side, bool taken_above) {
+  const double tie = g.node.number("tie");
+  Value *mine = g.in(side), *other = g.in(1 - side);
+  if (!taken_above) std::swap(mine, other);
+  return g.b.value("pass_greater", {mine, other, g.dout()}, {{"tie", side == 0 ? tie : 1 - tie}});
+}
+
 const OpDef kMaximum{
     .name = "maximum",
-    .doc = "(a > b or a is NaN) ? a : b; at equality each side has half of the gradient",
+    .doc = "(a > b or a is NaN) ? a : b; at equality a has the share `tie` of the gradient, b the rest",
     .inputs = 2,
-    .infer = broadcast_floats,
+    .attrs = {number_attr("tie", 0.5)},
+    .infer = tie_types,
     .gradient = Gradient([](GradArgs& g) {
-      add_summed(g, 0, g.b.value("pass_greater", {g.in(0), g.in(1), g.dout()}));
-      add_summed(g, 1, g.b.value("pass_greater", {g.in(1), g.in(0), g.dout()}));
+      for (int side : {0, 1}) add_summed(g, side, to_side(g, side, true));
     }),
     .lower = Scalar([](const ScalarArgs& a) { return max(a.in(0), a.in(1)); }),
     .in_place = 2,
@@ -89,12 +103,12 @@ const OpDef kMaximum{
 
 const OpDef kMinimum{
     .name = "minimum",
-    .doc = "(a < b or a is NaN) ? a : b; at equality each side has half of the gradient",
+    .doc = "(a < b or a is NaN) ? a : b; at equality a has the share `tie` of the gradient, b the rest",
     .inputs = 2,
-    .infer = broadcast_floats,
+    .attrs = {number_attr("tie", 0.5)},
+    .infer = tie_types,
     .gradient = Gradient([](GradArgs& g) {
-      add_summed(g, 0, g.b.value("pass_greater", {g.in(1), g.in(0), g.dout()}));
-      add_summed(g, 1, g.b.value("pass_greater", {g.in(0), g.in(1), g.dout()}));
+      for (int side : {0, 1}) add_summed(g, side, to_side(g, side, false));
     }),
     .lower = Scalar([](const ScalarArgs& a) { return min(a.in(0), a.in(1)); }),
     .in_place = 2,
@@ -102,13 +116,15 @@ const OpDef kMinimum{
 
 const OpDef kPassGreater{
     .name = "pass_greater",
-    .doc = "a > b ? x : a == b ? x / 2 : 0, of a, b, x: what flows back to one side of maximum and minimum",
+    .doc = "a > b ? x : a == b ? x * tie : 0, of a, b, x: what flows back to one side of maximum and minimum",
     .inputs = 3,
-    .infer = broadcast_floats,
+    .attrs = {number_attr("tie", 0.5)},
+    .infer = tie_types,
     .gradient = Gradient::none(kFirstOrderOnly),
     .lower = Scalar([](const ScalarArgs& a) {
-      Expr tie = select(a.in(0) == a.in(1), a.in(2) * lit(0.5), lit(0));
-      return select(a.in(0) > a.in(1), a.in(2), tie);
+      const double tie = a.number("tie");
+      Expr share = tie == 0 ? lit(0) : tie == 1 ? a.in(2) : a.in(2) * lit(tie);
+      return select(a.in(0) > a.in(1), a.in(2), select(a.in(0) == a.in(1), share, lit(0)));
     }),
     .in_place = 3,
 };

@@ -237,6 +237,24 @@ TEST(Activations, ClipBetweenValues) {
   trained.node("Neg", {"a"}, {"high"}).node("Neg", {"b"}, {"low"});
   trained.node("Clip", {"x", "low", "high"}, {"y"}).output("y");
   expect_gradients(trained, 3);
+  // At a bound, too, x has no gradient, as with constant bounds: the bound has it.
+  const Floats x = {-3, -1, 0.5f, 2, 5};
+  Model at, plain;
+  at.floats("x", {5}, x).floats("a", {1}, {1}).floats("b", {1}, {-2});
+  at.node("Neg", {"a"}, {"low"}).node("Neg", {"b"}, {"high"});
+  at.node("Clip", {"x", "low", "high"}, {"y"}).output("y");
+  plain.floats("x", {5}, x).floats("far", {}, {-9}).node("Clip", {"x", "far"}, {"y"}).output("y");
+  const Numbers up = gradient(plain, "x");
+  EXPECT_EQ(gradient(at, "x"), (Numbers{0, 0, up[2], 0, 0}));
+  expect_near(gradient(at, "a"), {-(up[0] + up[1])});
+  expect_near(gradient(at, "b"), {-(up[3] + up[4])});
+  Model crossed;  // everything is the upper bound
+  crossed.floats("x", {5}, x).floats("a", {1}, {-3}).floats("b", {1}, {-2});
+  crossed.node("Neg", {"a"}, {"low"}).node("Neg", {"b"}, {"high"});
+  crossed.node("Clip", {"x", "low", "high"}, {"y"}).output("y");
+  EXPECT_EQ(gradient(crossed, "x"), Numbers(5));
+  EXPECT_EQ(gradient(crossed, "a"), Numbers{0});
+  expect_near(gradient(crossed, "b"), {-(up[0] + up[1] + up[2] + up[3] + up[4])});
   Model many;
   many.input("x", {2}).input("low", {2}).node("Clip", {"x", "low"}, {"y"}).output("y");
   expect_has(many.problem(), "node 'y' (Clip): a bound has 2 elements");

@@ -33,10 +33,15 @@ OP_CASE(div, in({6}), in({6}).between(0.5, 2));
 OP_CASE(maximum, in({5}).is({1, 2, 3, kNan, 1}).without_gradient(),
         in({5}).is({2, 1, 3, 0, kNan}).without_gradient(), gives({2, 2, 3, kNan, kNan}));
 OP_CASE(maximum, in({4, 9}), in({9}).between(-1, 3));
+OP_CASE(maximum, in({4, 9}), in({}), attrs({{"tie", 0.0}}));
 OP_CASE(minimum, in({5}).is({1, 2, 3, kNan, 1}).without_gradient(),
         in({5}).is({2, 1, 3, 0, kNan}).without_gradient(), gives({1, 1, 3, kNan, kNan}));
 OP_CASE(minimum, in({4, 9}), in({9}).between(-1, 3));
 OP_CASE(pass_greater, in({3}).is({1, 2, 3}), in({3}).is({2, 2, 2}), in({3}).is({5, 6, 7}), gives({0, 3, 7}));
+OP_CASE(pass_greater, in({3}).is({1, 2, 3}), in({3}).is({2, 2, 2}),
+        in({3}).is({5, kInf, 7}).without_gradient(), attrs({{"tie", 0.0}}), gives({0, 0, 7}));
+OP_CASE(pass_greater, in({3}).is({1, 2, 3}), in({3}).is({2, 2, 2}), in({3}).is({5, 6, 7}),
+        attrs({{"tie", 1.0}}), gives({0, 6, 7}));
 OP_CASE(neg, in({2}).is({1, -2}), gives({-1, 2}));
 OP_CASE(abs, in({3}).is({1, -2, 7}), gives({1, 2, 7}));
 OP_CASE(abs, in({3, 15}));
