@@ -177,15 +177,11 @@ void check_places(const CompileArgs& args) {
     throw error("--report {} would write over the model", args.report);
 }
 
-Recipe recipe_of(const CompileArgs& args) {
-  Recipe recipe = args.passes.recipe;
-  recipe.optimizer = parse_optimizer(args.optimizer.empty() ? "sgd" : args.optimizer);
-  recipe.schedule = parse_schedule(args.schedule.empty() ? "constant" : args.schedule);
-  const std::vector<KeyDef>& keys = get_schedule(recipe.schedule.name).choice.keys;
-  if (args.emit == "lib" && find_key(keys, "steps") && recipe.schedule.number("steps") == 0)
+void check_library(const ScheduleChoice& schedule) {
+  const std::vector<KeyDef>& keys = get_schedule(schedule.name).choice.keys;
+  if (find_key(keys, "steps") && schedule.number("steps") == 0)
     throw error("--schedule {}: a library does not know how many steps there will be; give steps=N",
-                recipe.schedule.name);
-  return recipe;
+                schedule.name);
 }
 
 }  // namespace
@@ -201,12 +197,8 @@ void run_compile(const CompileArgs& args) {
   auto start = std::chrono::steady_clock::now();
   check_places(args);
   Target target = find_target(args.target, args.cpu);
-  PassOptions options = args.passes;
-  for (const std::string& text : args.losses) options.losses.push_back(parse_loss(text));
-  for (const std::string& text : args.norms) options.norms.push_back(parse_norm_rule(text));
-  for (const std::string& text : args.dropouts) options.dropouts.push_back(parse_dropout_rule(text));
-  if (!args.norm_variance.empty()) options.unbiased_variance = args.norm_variance == "unbiased";
-  options.recipe = recipe_of(args);
+  PassOptions options = pass_options(args);
+  if (args.emit == "lib") check_library(options.recipe.schedule);
   int threads = args.threads.value_or(target.threads);
   if (threads < 1 || threads > 256) throw error("--threads {}: want 1 to 256", threads);
   for (const std::string& name : args.print_after) get_pass(name);  // or it is an Error

@@ -8,20 +8,14 @@
 #include <vector>
 
 #include "model_args.h"
-#include "pock/passes/pass.h"
+#include "step_args.h"
 
 namespace pock {
 
-struct CompileArgs : ModelArgs {
+struct CompileArgs : ModelArgs, StepArgs {
   std::string out;
   std::string target = "host", cpu;
   std::optional<int> threads;
-  std::vector<std::string> losses;    // [OUTPUT=]NAME[:key=value,...]
-  std::string optimizer, schedule;    // "": sgd, said so; constant
-  std::vector<std::string> norms;     // [PATTERN=]MODE
-  std::vector<std::string> dropouts;  // [PATTERN=]on|off|RATIO
-  std::string norm_variance;          // "", "unbiased", "population"
-  PassOptions passes;                 // the rest of what passes need
   uint64_t seed = 0;
   std::string emit = "exe";
   std::string report;

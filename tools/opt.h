@@ -4,11 +4,18 @@
 #include <string>
 #include <vector>
 
+#include "step_args.h"
+
 namespace pock {
 
-// Reads `file`, runs the passes in the order given, verifying after each, and writes the graph to `out`, or
-// prints it to standard output where `out` is "-". Throws Error for unknown passes and bad files; writes
+struct OptArgs : StepArgs {
+  std::string file, out = "-";
+  std::vector<std::string> names;  // of passes
+};
+
+// Reads the file, runs the passes in the order given, verifying after each, and writes the graph to `out`, or prints it
+// to standard output where `out` is "-". Throws Error for unknown passes, bad files and what passes refuse; writes
 // nothing then.
-void run_opt(const std::string& file, const std::vector<std::string>& passes, const std::string& out);
+void run_opt(const OptArgs&);
 
 }  // namespace pock

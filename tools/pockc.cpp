@@ -84,29 +84,19 @@ CLI::Validator positive() {
       "");
 }
 
-void add_compile(CLI::App& app) {
-  auto* c = app.add_subcommand("compile", "Compile a model into a standalone program that trains it");
-  auto a = std::make_shared<CompileArgs>();  // CLI11 keeps references: the callback below keeps it alive
-  PassOptions& p = a->passes;
-  add_model(c, *a);
-  c->add_option("-o,--output", a->out,
-                "where to write; '-' is standard output. For a library: NAME gives libNAME.a and NAME.h");
-  c->add_option("--emit", a->emit, "what to write")
-      ->check(CLI::IsMember(emit_choices()))
-      ->capture_default_str();
-  c->add_option("--report", a->report, "write memory, passes and kernels as JSON to this file");
-
+void add_step(CLI::App* c, StepArgs& a) {
+  PassOptions& p = a.passes;
   c->add_option(
-       "--loss", a->losses,
+       "--loss", a.losses,
        "[OUTPUT=]NAME[:key=value,...], the loss of an output, by default the first; repeatable: the sum "
        "counts; derived from the outputs where possible; the losses: " +
            losses_text())
       ->group("Training");
-  c->add_option("--optimizer", a->optimizer,
+  c->add_option("--optimizer", a.optimizer,
                 "NAME[:key=value,...] with PyTorch's keys: " + optimizers_text() + "; default sgd")
       ->group("Training");
   c->add_option(
-       "--schedule", a->schedule,
+       "--schedule", a.schedule,
        "NAME[:key=value,...] of the learning rate, in steps; steps=0 stands for all that the trainer "
        "does; the schedules: " +
            schedules_text() + "; default constant")
@@ -130,21 +120,18 @@ void add_compile(CLI::App& app) {
       ->group("Training");
   c->add_option("--freeze", p.freeze, "freeze parameters matching this glob; repeatable")->group("Training");
   c->add_option(
-       "--bn", a->norms,
+       "--bn", a.norms,
        "[PATTERN=]train|frozen|fold for batch norms by node name; repeatable, the last match wins; "
        "default: train where the scale is trained, fold where nothing trained comes before, else frozen")
       ->group("Training");
-  c->add_option("--bn-variance", a->norm_variance,
+  c->add_option("--bn-variance", a.norm_variance,
                 "running variance from the unbiased or the population batch variance; "
                 "default: unbiased for files that PyTorch wrote")
       ->check(CLI::IsMember({"unbiased", "population"}))
       ->group("Training");
-  c->add_option("--dropout", a->dropouts,
+  c->add_option("--dropout", a.dropouts,
                 "[PATTERN=]on|off|RATIO for dropouts by node name; repeatable, the last match wins; default: "
                 "as the file says, which before opset 12 is on")
-      ->group("Training");
-  c->add_option("--seed", a->seed, "seed of shuffling and dropout; the trainer's --seed overrides it")
-      ->check(whole(0, UINT64_MAX))
       ->group("Training");
 
   c->add_option("--input-scale", p.input_scale, "the input is u8; multiply it by this")
@@ -158,6 +145,23 @@ void add_compile(CLI::App& app) {
       ->delimiter(',')
       ->check(number())
       ->group("Input preprocessing");
+}
+
+void add_compile(CLI::App& app) {
+  auto* c = app.add_subcommand("compile", "Compile a model into a standalone program that trains it");
+  auto a = std::make_shared<CompileArgs>();  // CLI11 keeps references: the callback below keeps it alive
+  add_model(c, *a);
+  c->add_option("-o,--output", a->out,
+                "where to write; '-' is standard output. For a library: NAME gives libNAME.a and NAME.h");
+  c->add_option("--emit", a->emit, "what to write")
+      ->check(CLI::IsMember(emit_choices()))
+      ->capture_default_str();
+  c->add_option("--report", a->report, "write memory, passes and kernels as JSON to this file");
+
+  add_step(c, *a);
+  c->add_option("--seed", a->seed, "seed of shuffling and dropout; the trainer's --seed overrides it")
+      ->check(whole(0, UINT64_MAX))
+      ->group("Training");
 
   c->add_option("--target", a->target,
                 fmt::format("the machine to compile for: {}", fmt::join(target_names(), ", ")))
@@ -210,17 +214,15 @@ void add_inspect(CLI::App& app) {
 }
 
 void add_opt(CLI::App& app) {
-  struct Args {
-    std::string file, out = "-";
-    std::vector<std::string> passes;
-  };
   auto* c = app.add_subcommand("opt", "Run passes over a graph in text form");
-  auto a = std::make_shared<Args>();
+  auto a = std::make_shared<OptArgs>();
   c->add_option("FILE", a->file, "a .pock file")->required();
-  c->add_option("--passes", a->passes, "the passes to run, separated by commas: " + pass_names())
+  c->add_option("--passes", a->names, "the passes to run, separated by commas: " + pass_names())
       ->delimiter(',');
   c->add_option("-o,--output", a->out, "where to write; '-' is standard output")->capture_default_str();
-  c->callback([a] { run_opt(a->file, a->passes, a->out); });
+  add_step(c, *a);
+  c->add_flag("--inference", a->passes.inference, "as for the graph that evaluates and predicts");
+  c->callback([a] { run_opt(*a); });
 }
 
 // A file that is opened where a standard stream is closed would take its number, and what is said would go into it.

@@ -200,6 +200,27 @@ TEST(Cli, ParametersMayHaveTheOptimizersNames) {
   }
 }
 
+// Options of a step are the same for a pass by hand, wrong ones too.
+TEST(Cli, PassesTakeTheOptionsOfAStep) {
+  TempDir dir;
+  const std::string graph = dir.write("g.pock",
+                                      "pock 1\ngraph @g {\n  input %x : f32[2,3]\n  param %w : f32[3]\n"
+                                      "  %0 = mul(%x, %w) : f32[2,3]\n  output %0 \"y\"\n}\n");
+  auto opt = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {kPockc, "opt", graph, "--passes=loss,select,autodiff,update"});
+    return run(more);
+  };
+  Ran ran = opt({"--loss", "mse", "--optimizer", "sgd:momentum=0.5"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NE(ran.out.find("optimizer %w.momentum_buffer"), std::string::npos) << ran.out;
+  EXPECT_EQ(opt({"--loss", "mse"}).out.find("momentum_buffer"), std::string::npos);
+  EXPECT_NE(opt({"--loss", "mse", "--freeze", "w"}).err.find("nothing to train"), std::string::npos);
+  EXPECT_NE(opt({"--loss", "rmse"}).err.find("rmse"), std::string::npos);
+  EXPECT_EQ(opt({"--loss", "mse", "--clip-norm", "0"}).status, 2);
+  for (const char* wrong : {"--seed", "--threads"})
+    EXPECT_EQ(opt({wrong, "1"}).status, 2) << "nothing that passes know of";
+}
+
 // Graphs that a pass cannot work on: said as the person's mistake, not as one of pock's.
 TEST(Cli, PassesRefuseWholeSteps) {
   TempDir dir;

@@ -1,5 +1,6 @@
-// Runs every case under tests/passes/<pass>/: `# passes: a,b`, a graph, `# gives:`, the graph expected. Texts
-// are compared as printed. POCK_RERECORD=1 in the environment writes what came out into the files instead.
+// Runs every case under tests/passes/<pass>/ through `pockc opt`: `# passes: a,b`, perhaps `# options: ...` as on its command
+// line, a graph, `# gives:`, the graph expected. Texts are compared as printed. POCK_RERECORD=1 in the environment writes
+// what came out into the files instead.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -7,7 +8,6 @@
 #include <sstream>
 
 #include "pock/ir/text.h"
-#include "pock/passes/pass.h"
 #include "support/support.h"
 
 namespace pock {
@@ -17,27 +17,30 @@ namespace fs = std::filesystem;
 
 struct Case {
   std::string head;  // with all comments
-  std::vector<Pass> passes;
+  std::vector<std::string> args;
   std::string given, expected;
 };
 
+// What stands behind `key` on its line; empty where there is no such line.
+std::string line_of(const std::string& text, const std::string& key) {
+  const size_t at = text.find(key);
+  return at == std::string::npos ? "" : text.substr(at + key.size(), text.find('\n', at) - at - key.size());
+}
+
 Case read_case(const fs::path& path) {
-  const std::string kPasses = "# passes:", kGives = "# gives:";
-  std::string text = test::read_file(path);
-  size_t passes = text.find(kPasses), start = text.find("pock 1"), gives = text.find(kGives);
-  if (passes == std::string::npos || start == std::string::npos || gives == std::string::npos)
-    throw error("{} is no case: it needs '{}', a graph and '{}'", path.string(), kPasses, kGives);
+  const std::string kGives = "# gives:", text = test::read_file(path);
+  size_t start = text.find("pock 1"), gives = text.find(kGives);
   Case c;
   c.head = text.substr(0, start);
+  std::string passes = line_of(c.head, "# passes:");
+  if (passes.empty() || start == std::string::npos || gives == std::string::npos)
+    throw error("{} is no case: it needs '# passes:', a graph and '{}'", path.string(), kGives);
+  std::erase(passes, ' ');
+  c.args = {"--passes", passes};
+  std::stringstream options(line_of(c.head, "# options:"));
+  for (std::string word; options >> word;) c.args.push_back(word);
   c.given = text.substr(start, gives - start);
   c.expected = text.substr(gives + kGives.size());
-  std::stringstream line(
-      text.substr(passes + kPasses.size(), text.find('\n', passes) - passes - kPasses.size()));
-  std::string name;
-  while (std::getline(line, name, ',')) {
-    std::erase(name, ' ');
-    c.passes.push_back(get_pass(name));
-  }
   return c;
 }
 
@@ -45,14 +48,16 @@ class TextCase : public testing::TestWithParam<fs::path> {};
 
 TEST_P(TextCase, GivesWhatItSays) {
   Case c = read_case(GetParam());
-  auto g = parse_graph(c.given, GetParam().filename());
-  run_passes(*g, c.passes, PassOptions{});
-  std::string result = print(*g);
+  test::TempDir folder;
+  std::vector<std::string> argv = {test::kPockc, "opt", folder.write("given.pock", c.given)};
+  argv.insert(argv.end(), c.args.begin(), c.args.end());
+  test::Ran ran = test::run(argv);
+  ASSERT_EQ(ran.status, 0) << ran.err;
   if (std::getenv("POCK_RERECORD")) {
-    test::write_file(GetParam(), c.head + c.given + "# gives:\n" + result);
+    test::write_file(GetParam(), c.head + c.given + "# gives:\n" + ran.out);
     return;
   }
-  EXPECT_EQ(result, print(*parse_graph(c.expected, GetParam().filename())));
+  EXPECT_EQ(ran.out, print(*parse_graph(c.expected, GetParam().filename())));
 }
 
 std::vector<fs::path> all_cases() {
