@@ -1,5 +1,5 @@
 // How a net is trained, against PyTorch in float64 (record_recipes.py): the loss at every step, as in curve_test.cpp,
-// and what evaluation says of all samples before the first.
+// and what evaluation says of all samples before the first and after the last.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,6 +23,7 @@ struct Recipe {
   explicit Recipe(const std::string& name) {
     auto all = recorded();
     nlohmann::json r = all["recipes"][name];
+    model = r["model"];
     batch = all["batch"];
     steps = all["steps"];
     compile = r["compile"].get<Args>();
@@ -36,30 +37,41 @@ struct Recipe {
     loss32 = r["loss32"].get<std::vector<double>>();
     loss_before = r["before"]["loss"];
     accuracy_before = r["before"]["accuracy"];
+    after64 = r["after64"];
+    after32 = r["after32"];
   }
 
   std::string trainer_in(const TempDir& dir) const {
-    Args argv = {kPockc,    "compile", kFolder + "model.onnx", "-o",
-                 dir / "t", "--batch", std::to_string(batch)};
+    Args argv = {kPockc, "compile", kFolder + model, "-o", dir / "t", "--batch", std::to_string(batch)};
     argv.insert(argv.end(), compile.begin(), compile.end());
     Ran ran = run(argv, kFolder);
     EXPECT_EQ(ran.status, 0) << ran.err;
     return dir / "t";
   }
 
+  std::string model;
   int batch, steps;
   Args compile, train, data = {"--data", kFolder + "data.npy"};
   std::vector<double> rates, loss64, loss32;
-  double loss_before, accuracy_before;
+  double loss_before, accuracy_before, after64, after32;
 };
+
+double apart(double x, double right) { return std::abs(x - right) / std::abs(right); }
 
 class Recipes : public testing::TestWithParam<std::string> {};
 
 TEST_P(Recipes, AsInPyTorch) {
   Recipe recipe(GetParam());
   TempDir dir;
-  Args argv = {recipe.trainer_in(dir), "train", "--steps", std::to_string(recipe.steps),
-               "--no-shuffle",         "--log", "json"};
+  Args argv = {recipe.trainer_in(dir),
+               "train",
+               "--steps",
+               std::to_string(recipe.steps),
+               "--no-shuffle",
+               "--log",
+               "json",
+               "--checkpoint",
+               dir / "c"};
   for (const Args& more : {recipe.data, recipe.train}) argv.insert(argv.end(), more.begin(), more.end());
   Ran ran = run(argv, kFolder);
   ASSERT_EQ(ran.status, 0) << ran.err;
@@ -73,14 +85,21 @@ TEST_P(Recipes, AsInPyTorch) {
   }
   ASSERT_EQ(ours.size(), recipe.loss64.size());
   double torch = 0, worst = 0;
-  for (size_t i = 0; i < ours.size(); ++i)
-    torch = std::max(torch, std::abs(recipe.loss32[i] - recipe.loss64[i]) / std::abs(recipe.loss64[i]));
+  for (size_t i = 0; i < ours.size(); ++i) torch = std::max(torch, apart(recipe.loss32[i], recipe.loss64[i]));
   for (size_t i = 0; i < ours.size(); ++i) {
-    double distance = std::abs(ours[i] - recipe.loss64[i]) / std::abs(recipe.loss64[i]);
+    double distance = apart(ours[i], recipe.loss64[i]);
     worst = std::max(worst, distance);
     EXPECT_LE(distance, std::max(kTolerance, 4 * torch)) << "step " << i + 1;
   }
   printf("%s: curve %.2g (PyTorch float32 %.2g)\n", GetParam().c_str(), worst, torch);
+
+  // Of all samples, with running statistics.
+  Args eval = {dir / "t", "eval", "--log", "json", "--weights", dir / "c"};
+  eval.insert(eval.end(), recipe.data.begin(), recipe.data.end());
+  ran = run(eval, kFolder);
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const double after = apart(nlohmann::json::parse(ran.out)["loss"], recipe.after64);
+  EXPECT_LE(after, std::max(kTolerance, 4 * apart(recipe.after32, recipe.after64)));
 }
 
 // 84 samples in batches of 8: the last one is not full.
@@ -111,7 +130,9 @@ std::string identifier(const testing::TestParamInfo<std::string>& info) {
   return name;
 }
 INSTANTIATE_TEST_SUITE_P(Recorded, Recipes, testing::ValuesIn(names()), identifier);
-INSTANTIATE_TEST_SUITE_P(Recorded, Evaluation, testing::Values("three losses", "accumulated"), identifier);
+INSTANTIATE_TEST_SUITE_P(Recorded, Evaluation,
+                         testing::Values("three losses", "accumulated", "accumulated behind a batch norm"),
+                         identifier);
 
 }  // namespace
 }  // namespace pock::test

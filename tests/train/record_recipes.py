@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Record what PyTorch makes of each recipe: how a net is trained, beside what it is. For recipe_test.cpp.
 
-One net with three outputs, and for each recipe the options of pockc and of the trainer, and the loss of every step in
+A net with three outputs and one with a batch norm, and for each recipe the options of pockc and of the trainer, and the loss of every step in
 float64 and in float32. The folder recipes/ beside this script receives
-  model.onnx                     the net before the first step, batch axis "N"
+  model.onnx, normed.onnx        the nets before the first step, batch axis "N"
   data.npy, scores.npy, ...      the data, and the labels of each output: they are used in file order, epoch after epoch
   class_weights.txt              for cross-entropy
   curves.json                    the recipes
@@ -43,6 +43,19 @@ class Exported(Heads):
         return scores, box, torch.sigmoid(flag)
 
 
+class Normed(nn.Module):
+    """The scores alone, behind a batch norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.norm = nn.Linear(21, 24, bias=False), nn.BatchNorm1d(24, momentum=0.2)
+        self.scores = nn.Linear(24, 15)
+
+    def forward(self, x):
+        y = torch.tanh(self.norm(self.body(torch.flatten(x, 1))))
+        return (self.scores(y).reshape(-1, 3, 5),)
+
+
 def make_net(kind=Heads):
     torch.manual_seed(SEED)
     return kind()
@@ -64,6 +77,7 @@ class Recipe:
 
     labels = ["scores"]
     batches = 1  # a step
+    kind, model = Heads, "model.onnx"
 
     def __init__(self, compile, optimizer, train=()):
         self.compile, self.train, self.optimizer = list(compile), list(train), optimizer
@@ -152,6 +166,12 @@ class Gathered(Recipe):
             nn.utils.clip_grad_norm_(parameters, self.norm)
 
 
+class GatheredNormed(Gathered):
+    """Statistics of each batch by itself; the running ones follow every batch of a step."""
+
+    kind, model = Normed, "normed.onnx"
+
+
 RECIPES = {
     "three losses": Losses(THREE + ["--optimizer", "sgd:lr=0.2"], sgd),
     "nesterov": with_optimizer("sgd:lr=0.1,momentum=0.9,nesterov=1,weight_decay=0.01",
@@ -187,6 +207,7 @@ RECIPES = {
     "accumulated and clipped twice": Gathered(
         ["--accumulate", "4", "--clip-value", "0.05", "--clip-norm", "9", "--skip-nonfinite"], 4, 0.05, 0.2,
         train=["--opt", "clip_norm=0.2"]),
+    "accumulated behind a batch norm": GatheredNormed(["--accumulate", "2"], batches=2),
 }
 
 
@@ -194,9 +215,9 @@ def rows_of(data, first, count):
     return {k: torch.from_numpy(v[first:first + count].astype("i8" if k == "scores" else v.dtype)) for k, v in data.items()}
 
 
-def scores_of_all(recipe, data):
-    """What evaluation gives before the first step: loss and accuracy over all samples."""
-    net, rows = make_net().double(), rows_of(data, 0, SAMPLES)
+def scores_of_all(recipe, net, data):
+    """What evaluation gives: loss and accuracy over all samples."""
+    net, rows = net.double().eval(), rows_of(data, 0, SAMPLES)
     with torch.no_grad():
         outputs = net(rows["data"].double())
     counted = rows["scores"] != -1
@@ -205,7 +226,7 @@ def scores_of_all(recipe, data):
 
 
 def run(recipe, dtype, data):
-    net = make_net().to(dtype)
+    net = make_net(recipe.kind).to(dtype)
     optimizer = recipe.optimizer(net.parameters())
     schedule = recipe.schedule(optimizer)
     losses, rates = [], []
@@ -222,7 +243,7 @@ def run(recipe, dtype, data):
         rates.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
         schedule.step()
-    return losses, rates
+    return losses, rates, scores_of_all(recipe, net, data)
 
 
 def main():
@@ -234,18 +255,19 @@ def main():
     for name, array in data.items():
         np.save(HERE / f"{name}.npy", array)
     (HERE / "class_weights.txt").write_text("".join(f"{w}\n" for w in CLASS_WEIGHTS))
-    torch.onnx.export(make_net(Exported), torch.zeros(2, 3, 7), str(HERE / "model.onnx"), opset_version=13,
-                      input_names=["x"], output_names=["scores", "box", "flag"],
-                      dynamic_axes={n: {0: "N"} for n in ("x", "scores", "box", "flag")})
-    onnx.checker.check_model(onnx.load(str(HERE / "model.onnx")))
+    for kind, model, outputs in ((Exported, "model.onnx", ["scores", "box", "flag"]), (Normed, "normed.onnx", ["scores"])):
+        torch.onnx.export(make_net(kind).eval(), torch.zeros(2, 3, 7), str(HERE / model), opset_version=13,
+                          training=torch.onnx.TrainingMode.PRESERVE, input_names=["x"], output_names=outputs,
+                          dynamic_axes={n: {0: "N"} for n in ["x"] + outputs})
+        onnx.checker.check_model(onnx.load(str(HERE / model)))
     curves = {}
     for name, recipe in RECIPES.items():
-        (loss64, rates), (loss32, _) = run(recipe, torch.float64, data), run(recipe, torch.float32, data)
+        (loss64, rates, after64), (loss32, _, after32) = run(recipe, torch.float64, data), run(recipe, torch.float32, data)
         apart = max(abs(a - b) / abs(a) for a, b in zip(loss64, loss32))
         print(f"{name}: loss {loss64[0]:.4f} -> {loss64[-1]:.4f}, float32 is off by {apart:.1e}")
-        curves[name] = {"compile": recipe.compile, "train": recipe.train, "labels": recipe.labels,
-                        "before": scores_of_all(recipe, data), "rates": rates, "loss64": loss64,
-                        "loss32": loss32}
+        curves[name] = {"model": recipe.model, "compile": recipe.compile, "train": recipe.train, "labels": recipe.labels,
+                        "before": scores_of_all(recipe, make_net(recipe.kind), data), "after64": after64["loss"],
+                        "after32": after32["loss"], "rates": rates, "loss64": loss64, "loss32": loss32}
     (HERE / "curves.json").write_text(json.dumps({"batch": BATCH, "steps": STEPS, "recipes": curves}, indent=1) + "\n")
 
 
