@@ -55,7 +55,7 @@ class Pair : public Library {
     expect_good(net_->compile_command(dir_ / "trainer", more));
     compile(*net_, "net", more);
     build("driver.c", "driver");
-    const Array data = read_npy(net_->folder + "/data.npy"), labels = read_npy(net_->folder + "/labels.npy");
+    const Array data = read_npy(net_->data + "/data.npy"), labels = read_npy(net_->data + "/labels.npy");
     samples_ = data.dims[0];
     dir_.write("data", data.bytes);
     const std::vector<double> ids = labels.numbers();
@@ -68,8 +68,8 @@ class Pair : public Library {
                 acts);
   }
   void train(int steps, const std::string& checkpoint, const Strings& more = {}) {
-    expect_good(Strings{dir_ / "trainer", "train", "--data", net_->folder + "/data.npy", "--labels",
-                        net_->folder + "/labels.npy", "--steps", std::to_string(steps), "--checkpoint",
+    expect_good(Strings{dir_ / "trainer", "train", "--data", net_->data + "/data.npy", "--labels",
+                        net_->data + "/labels.npy", "--steps", std::to_string(steps), "--checkpoint",
                         checkpoint} +
                 more);
   }
@@ -91,13 +91,24 @@ TEST_F(Pair, SameBitsAsTheTrainer) {
     prepare(name, {}, optimizer);
     const int steps = static_cast<int>(samples_) / net_->batch + 3;
     train(steps, "trainer.safetensors", {"--no-shuffle"});
-    drive({"train=" + std::to_string(steps), "save=one", "eval", "full"});
+    drive({"train=" + std::to_string(steps), "save=one"});
     expect_same("one", "trainer.safetensors");
     drive({"threads=3", "upwards", "train=" + std::to_string(steps), "save=three"});
     expect_same("three", "trainer.safetensors");
     train(steps, "shuffled.safetensors");
     drive({"shuffle", "train=" + std::to_string(steps), "save=shuffled"});
     expect_same("shuffled", "shuffled.safetensors");
+  }
+}
+
+// What is planned is what is used: nothing beyond it, which the guards show, and all of it.
+TEST_F(Pair, TheArenaIsUsedToItsEnd) {
+  for (const char* name :
+       {"mlp", "lenet", "bn_cnn", "mobile", "dropped", "twice", "size_5x7", "size_33x17", "ds_cnn", "tcn"}) {
+    SCOPED_TRACE(name);
+    prepare(name);
+    drive({"threads=2", "train=2", "eval", "full"});
+    ASSERT_FALSE(HasFatalFailure());
   }
 }
 

@@ -75,30 +75,40 @@ struct Reference {
   }
 };
 
-class Optimizer : public testing::TestWithParam<const char*> {};
-
-TEST_P(Optimizer, FollowsItsFormula) {
-  PassOptions options;
-  options.recipe.optimizer = parse_optimizer(GetParam());
-  const Numbers start = {0.5, -2, 0};
-  Graph g;
-  Value* w = g.add_param("w", {DType::f32, {3}}, make_data({0.5f, -2.0f, 0.0f}));
-  w->trained = true;
-  Value* gradient = g.add_input("gradient", w->type);
-  g.add_output(gradient, "loss");
-  g.add_output(gradient, gradient_output_name(*w));
-  update(g, options);
-
-  Reference reference{options.recipe.optimizer, start, Numbers(3, 0), Numbers(3, 0), Numbers(3, 0)};
-  Memory memory = initial_memory(g, loop::Precision::f64);
-  ScalarFormulas formulas = scalar_formulas(options.recipe);
-  for (int t : {1, 2, 3, 10000}) {
-    Numbers dw = {1.0 / t, 0.25 * t, t == 2 ? 0.0 : -0.01};
+// Three weights, whose gradient is an input, and the optimizer's step.
+struct Update {
+  explicit Update(const std::string& optimizer) {
+    options.recipe.optimizer = parse_optimizer(optimizer);
+    w = g.add_param("w", {DType::f32, {3}}, make_data({0.5f, -2.0f, 0.0f}));
+    w->trained = true;
+    gradient = g.add_input("gradient", w->type);
+    g.add_output(gradient, "loss");
+    g.add_output(gradient, gradient_output_name(*w));
+    update(g, options);
+    formulas = scalar_formulas(options.recipe);
+  }
+  void step(Memory& memory, int t, const Numbers& dw) {
     memory.set(gradient, dw);
     set_scalars(g, formulas, t, &memory);
     evaluate(g, memory);
+  }
+  PassOptions options;
+  Graph g;
+  Value *w, *gradient;
+  ScalarFormulas formulas;
+};
+
+class Optimizer : public testing::TestWithParam<const char*> {};
+
+TEST_P(Optimizer, FollowsItsFormula) {
+  Update u(GetParam());
+  Reference reference{u.options.recipe.optimizer, {0.5, -2, 0}, Numbers(3, 0), Numbers(3, 0), Numbers(3, 0)};
+  Memory memory = initial_memory(u.g, loop::Precision::f64);
+  for (int t : {1, 2, 3, 10000}) {
+    Numbers dw = {1.0 / t, 0.25 * t, t == 2 ? 0.0 : -0.01};
+    u.step(memory, t, dw);
     reference.step(dw, t);
-    Numbers got = memory.read(w);
+    Numbers got = memory.read(u.w);
     for (size_t i = 0; i < got.size(); ++i)
       EXPECT_NEAR(got[i], reference.w[i], 1e-12 * (1 + std::abs(reference.w[i])))
           << "step " << t << ", element " << i;
@@ -121,6 +131,45 @@ INSTANTIATE_TEST_SUITE_P(All, Optimizer,
                                          "rmsprop:lr=0.1,momentum=0.9", "rmsprop:lr=0.1,centered=1",
                                          "rmsprop:lr=0.1,centered=1,momentum=0.5,alpha=0.75,weight_decay=0.3",
                                          "lion:lr=0.1", "lion:lr=0.1,beta1=0.5,beta2=0.75,weight_decay=0.3"));
+
+// In f32, against what torch.optim.AdamW of PyTorch 1.13 gave in float64: weight decay apart from the averages, eps outside
+// of the root and behind the bias correction, which is whole at step 1.
+TEST(AdamW, FiveStepsArePyTorchs) {
+  const Numbers gradients[] = {
+      {0.3, -0.5, 0.01}, {0.1, 0.25, -0.02}, {-0.7, 0.125, 0.0}, {0.2, -0.3, 0.04}, {0.05, 0.6, -0.01}};
+  struct {
+    const char* options;
+    Numbers after[5];
+  } cases[] = {{"weight_decay=0.01",
+                {{0.48995, -1.9898, -0.00999999},
+                 {0.481190366, -1.98693765, -0.00633795705},
+                 {0.484194947, -1.98612507, -0.00350733457},
+                 {0.485101114, -1.98278212, -0.00745061834},
+                 {0.485514518, -1.98435052, -0.00954256084}}},
+               {"weight_decay=0",
+                {{0.49, -1.99, -0.00999999},
+                 {0.481289361, -1.98733663, -0.00633895704},
+                 {0.484342061, -1.98672274, -0.00350896836},
+                 {0.485296647, -1.98357841, -0.00745260287},
+                 {0.485758562, -1.98534508, -0.00954529043}}},
+               {"weight_decay=0.01,eps=0.1",
+                {{0.49245, -1.99146667, -0.000909090909},
+                 {0.486382223, -1.98914196, -0.000409104855},
+                 {0.488824736, -1.98847172, -8.55159711e-05},
+                 {0.489538337, -1.98587151, -0.000820954825},
+                 {0.489849918, -1.98708237, -0.00118380781}}}};
+  for (const auto& [options, after] : cases) {
+    SCOPED_TRACE(options);
+    Update u(std::string("adamw:lr=0.01,") + options);
+    Memory memory = initial_memory(u.g);
+    for (int t = 1; t <= 5; ++t) {
+      u.step(memory, t, gradients[t - 1]);
+      const Numbers got = memory.read(u.w);
+      for (size_t i = 0; i < got.size(); ++i)
+        EXPECT_NEAR(got[i], after[t - 1][i], 1e-6) << "step " << t << ", element " << i;
+    }
+  }
+}
 
 }  // namespace
 }  // namespace pock::test
