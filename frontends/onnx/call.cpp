@@ -168,6 +168,7 @@ std::vector<std::string> Scope::notes() const {
     notes.push_back(
         fmt::format("{}: {} running statistic{} an initializer with another node: each is updated on its own",
                     file.name, shared_statistics, shared_statistics > 1 ? "s share" : " shares"));
+  notes.insert(notes.end(), said.begin(), said.end());
   return notes;
 }
 

@@ -63,6 +63,7 @@ class Scope {
 
   // Things the person should hear of once.
   int narrowed = 0, copies = 0, shared_statistics = 0, numbers = 0;
+  std::set<std::string> said;  // whole notes
   std::string narrowed_example, copy_example, number_example;
   void narrow(int type, const std::string& name);
   std::vector<std::string> notes() const;

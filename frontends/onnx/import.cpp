@@ -419,9 +419,31 @@ class Importer {
           throw Error(loc, "is a constant of integers");
         Value* v = scope_.value(*e);
         check_declared(info, v, loc);
-        graph_->add_output(v, info.name());
+        graph_->add_output(as_declared(info, v), info.name());
       });
     }
+  }
+
+  // Of whole numbers, the element type that the file gives is that of predictions.
+  Value* as_declared(const onnx::ValueInfoProto& info, Value* v) {
+    DType type = v->type.dtype;
+    switch (info.type().tensor_type().elem_type()) {
+      case onnx::TensorProto::INT64:
+        type = DType::i64;
+        break;
+      case onnx::TensorProto::INT32:
+        type = DType::i32;
+        break;
+      case onnx::TensorProto::BOOL:
+        type = DType::u8;
+        scope_.said.insert(fmt::format("{}: output '{}' is bool: predictions hold it as u8, 0 and 1",
+                                       file_.name, info.name()));
+        break;
+      default:
+        break;
+    }
+    if (type == v->type.dtype) return v;
+    return Builder(*graph_, v->loc()).value("cast", {v}, {{"to", std::string(to_string(type))}});
   }
 
   // A shape that the file gives for an output is a promise that the import has kept.

@@ -192,6 +192,13 @@ void max_pool(Call& c, const char*) {
   Attrs attrs = read_pool(c, x->type.dims);
   int64_t column_major = c.flag("storage_order", false);
   if (!c.reads(1)) return c.out(0, c.value("max_pool", {x}, attrs));
+  Loc node = c.loc();
+  node.file.clear();
+  c.scope().said.insert(
+      fmt::format("{}: the indices of {} count through a whole batch of {}, as ONNX says, so in predictions "
+                  "they begin anew with every "
+                  "batch",
+                  c.loc().file, to_string(node), x->type.dim(0)));
   Node* y = c.make("max_pool", {x}, attrs);
   attrs["size"] = Dims(x->type.dims.begin() + 2, x->type.dims.end());
   attrs["column_major"] = column_major;

@@ -200,6 +200,33 @@ TEST(Cli, ParametersMayHaveTheOptimizersNames) {
   }
 }
 
+// Outputs of whole numbers are what the file says; indices of max pooling are those of the batch.
+TEST(Cli, PredictionsHaveTheTypesOfTheFile) {
+  TempDir dir;
+  Ran ran = run(compile_small("types", {"--batch", "2", "--loss", "y=mse", "-o", dir / "t"}));
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NE(ran.err.find("types.onnx: output 'kept' is bool: predictions hold it as u8, 0 and 1"),
+            std::string::npos)
+      << ran.err;
+  EXPECT_NE(
+      ran.err.find("types.onnx: the indices of node 'pool' (MaxPool) count through a whole batch of 2, as "
+                   "ONNX says, so in predictions they begin anew with every batch"),
+      std::string::npos)
+      << ran.err;
+  dir.write("x", npy("<f4", "(3, 1, 4)", bytes_of<float>({1, 2, 4, 3, 8, 7, 5, 6, 0, 1, 1, 0})));
+  ran = run(
+      {dir / "t", "predict", "--data", "x", "--output", "y=y", "--output", "at=at", "--output", "kept=kept"},
+      dir.path);
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const Array y = read_npy(dir / "y"), at = read_npy(dir / "at"), kept = read_npy(dir / "kept");
+  EXPECT_EQ(y.dtype, "<f4");
+  EXPECT_EQ(y.numbers(), (std::vector<double>{2, 4, 8, 6, 1, 1}));
+  EXPECT_EQ(at.dtype, "<i8");
+  EXPECT_EQ(at.numbers(), (std::vector<double>{1, 2, 4, 7, 1, 2}));
+  EXPECT_EQ(kept.dtype, "|u1");
+  EXPECT_EQ(kept.numbers(), std::vector<double>(12, 1));
+}
+
 // Options of a step are the same for a pass by hand, wrong ones too.
 TEST(Cli, PassesTakeTheOptionsOfAStep) {
   TempDir dir;

@@ -37,6 +37,21 @@ def save_own_loss():
     onnx.save(model, HERE / "own_loss.onnx")
 
 
+def save_types():
+    """An output of floats, one of int64 and one of booleans."""
+    value = helper.make_tensor_value_info
+    nodes = [helper.make_node("Mul", ["x", "w"], ["a"]),
+             helper.make_node("MaxPool", ["a"], ["y", "at"], name="pool", kernel_shape=[2], strides=[2]),
+             helper.make_node("Dropout", ["a"], ["b", "kept"])]
+    graph = helper.make_graph(nodes, "types", [value("x", TensorProto.FLOAT, ["N", 1, 4])],
+                              [value("y", TensorProto.FLOAT, ["N", 1, 2]), value("at", TensorProto.INT64, ["N", 1, 2]),
+                               value("kept", TensorProto.BOOL, ["N", 1, 4])],
+                              [numpy_helper.from_array(np.ones(4, np.float32), "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    onnx.save(model, HERE / "types.onnx")
+
+
 X = ("x", ["N", 5])
 save("optimizer_names", [("MatMul", ["x", "lr"], "a"), ("Add", ["a", "lr.momentum_buffer"], "b"), ("Mul", ["b", "step"], "loss")],
      [X], "loss", [weight("lr", 5, 3), weight("lr.momentum_buffer", 3), weight("step", 3)])
@@ -47,6 +62,7 @@ save("scalar_input", [("MatMul", ["x", "w"], "a"), ("Mul", ["a", "s"], "y")], [(
 save("unbatched_input", [("MatMul", ["x", "w"], "a"), ("Mul", ["a", "s"], "y")], [X, ("s", [1, 3])], "y",
      [weight("w", 5, 3)])
 save_own_loss()
+save_types()
 STEP = 'the "step"\nhere'
 save("step", [("MatMul", ["x", "below"], "a"), ("Round", ["a"], STEP), ("MatMul", [STEP, "above"], "y")], [X], "y",
      [weight("below", 5, 4), weight("above", 4, 3)])
