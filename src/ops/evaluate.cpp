@@ -63,8 +63,6 @@ void copy_elements(Memory& m, const Value* from, const Value* to) {
   if (bytes) std::memcpy(into, m.at(from), bytes);
 }
 
-void run(const Node& n, Memory& m);
-
 // Runs an Expand operator in a graph of its own.
 void run_expanded(const Node& n, const Expand& expand, Memory& m) {
   Graph g(std::string(n.op->name));
@@ -86,11 +84,13 @@ void run_expanded(const Node& n, const Expand& expand, Memory& m) {
   };
   for (const Value* c : g.constants()) inner.set(c, c->data);
   for (size_t i = 0; i < inputs.size(); ++i) copy_across(m, n.in(i), inner, inputs[i]);
-  for (const Node* node : g.nodes()) run(*node, inner);
+  for (const Node* node : g.nodes()) evaluate(*node, inner);
   for (size_t i = 0; i < results.size(); ++i) copy_across(inner, results[i], m, n.out(i));
 }
 
-void run(const Node& n, Memory& m) {
+}  // namespace
+
+void evaluate(const Node& n, Memory& m) {
   for (const Value* v : n.inputs())
     POCK_CHECK(m.has(v), "{} reads a value that nobody set: {} '{}'", n.op->name.text, v->id, v->name);
   if (n.op->is_view()) return copy_elements(m, n.in(0), n.out());
@@ -101,8 +101,6 @@ void run(const Node& n, Memory& m) {
   for (const Value* v : n.results()) args.push_back(m.at(v));
   interpret(lower_node(n), args, m.precision);
 }
-
-}  // namespace
 
 void* Memory::at(const Value* v) {
   auto [it, fresh] = buffers_.try_emplace(v);
@@ -153,13 +151,13 @@ Memory initial_memory(const Graph& g, Precision precision) {
 }
 
 void evaluate(const Graph& g, Memory& m) {
-  for (const Node* n : g.nodes()) run(*n, m);
+  for (const Node* n : g.nodes()) evaluate(*n, m);
 }
 
 std::vector<Data> evaluate_node(const Node& n, const std::vector<Data>& inputs) {
   Memory m;
   for (size_t i = 0; i < inputs.size(); ++i) m.set(n.in(i), inputs[i]);
-  run(n, m);
+  evaluate(n, m);
   std::vector<Data> results;
   for (const Value* v : n.results()) results.push_back(m.raw(v));
   return results;

@@ -34,6 +34,7 @@ Memory initial_memory(const Graph&, loop::Precision = loop::Precision::f32);
 // Executes all nodes in order; `update` nodes change the parameters in `m`. Expand operators are run by
 // expansion.
 void evaluate(const Graph&, Memory& m);
+void evaluate(const Node&, Memory& m);  // one of them
 // One node whose inputs are all constants.
 std::vector<Data> evaluate_node(const Node&, const std::vector<Data>& inputs);
 
