@@ -48,22 +48,26 @@ const char* c_type(DType t) {
 
 int64_t block_bytes(int64_t n) { return std::max(n, kBlockAlignment); }
 
-// What reading a checkpoint takes: pock_checkpoint_scratch() and a table of offsets.
-int64_t reading_bytes(const Program& p) {
-  size_t longest = p.options.scheme.size();
-  const std::vector<TensorRow> rows = tensor_rows(p);
-  for (const TensorRow& r : rows) longest = std::max(longest, r.name.size() + r.value->slot.size() + 16);
-  return static_cast<int64_t>(longest + 64 + rows.size() * sizeof(uint64_t));
+// No text of a checkpoint's header is longer: a character takes six at most, a number 20.
+int64_t text_bytes(const std::string& s) { return 6 * static_cast<int64_t>(s.size()) + 2; }
+
+int64_t entry_bytes(const TensorRow& r) {
+  return text_bytes(r.name) + text_bytes(r.value->slot) + 128 + 21 * r.value->type.rank();
 }
 
-// No checkpoint is longer: a character of a name takes six at most, a number 20.
+// What reading a checkpoint takes: pock_checkpoint_scratch() and a table of offsets.
+int64_t reading_bytes(const Program& p) {
+  int64_t longest = std::max(text_bytes(p.options.scheme), text_bytes(p.options.recipe.optimizer.name));
+  const std::vector<TensorRow> rows = tensor_rows(p);
+  for (const TensorRow& r : rows) longest = std::max(longest, entry_bytes(r));
+  return longest + 64 + static_cast<int64_t>(rows.size() * sizeof(uint64_t));
+}
+
 int64_t save_bytes(const Program& p) {
-  auto text = [](const std::string& s) { return 6 * static_cast<int64_t>(s.size()) + 2; };
-  int64_t bytes =
-      2048 + text(p.options.model_name) + text(p.options.scheme) + text(p.options.recipe.optimizer.name);
+  int64_t bytes = 2048 + text_bytes(p.options.model_name) + text_bytes(p.options.scheme) +
+                  text_bytes(p.options.recipe.optimizer.name);
   for (const TensorRow& r : tensor_rows(p))
-    if (r.role != POCK_FROZEN)
-      bytes += text(r.name) + text(r.value->slot) + 128 + 21 * r.value->type.rank() + r.value->type.bytes();
+    if (r.role != POCK_FROZEN) bytes += entry_bytes(r) + r.value->type.bytes();
   return bytes;
 }
 

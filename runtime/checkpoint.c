@@ -9,14 +9,31 @@ char* pock_saved_tensor(const struct pock_tensor* t, const struct pock_buffers* 
   return (t->role == POCK_OPTIMIZER ? memory->state : memory->params) + t->offset;
 }
 
-const char* pock_safetensors_dtype(uint8_t dtype) {
+static const char* safetensors_dtype(uint8_t dtype) {
   static const char names[][4] = {"F32", "F64", "I8", "U8", "I32", "I64"};
   return dtype < sizeof names / sizeof *names ? names[dtype] : "U8";  // masks are bytes
 }
 
+void pock_checkpoint_texts(const struct pock_program* program, const char* texts[POCK_BATCH]) {
+  texts[POCK_FORMAT] = pock_checkpoint_format;
+  texts[POCK_MODEL_HASH] = program->model_hash;
+  texts[POCK_SCHEME] = program->scheme;
+  texts[POCK_OPTIMIZER_NAME] = program->optimizer;
+}
+
+void pock_put_checkpoint_entry(struct pock_text* out, const struct pock_tensor* t, uint64_t at) {
+  pock_format(out, t->role == POCK_OPTIMIZER ? ",\"optimizer/%s/" : ",\"", t->slot);
+  pock_put_escaped(out, t->name);
+  pock_format(out, "\":{\"dtype\":\"%s\",\"shape\":", safetensors_dtype(t->dtype));
+  pock_put_shape(out, t->dims, t->rank);
+  pock_format(out, ",\"data_offsets\":[%llu,%llu]}", (unsigned long long)at,
+              (unsigned long long)(at + t->bytes));
+}
+
 static void put_header(struct pock_text* out, const struct pock_program* program,
                        const struct pock_progress* p, uint32_t data_crc) {
-  const char* texts[] = {pock_checkpoint_format, program->model_hash, program->scheme, program->optimizer};
+  const char* texts[POCK_BATCH];
+  pock_checkpoint_texts(program, texts);
   const uint64_t numbers[] = {program->batch, p->step,    p->epoch,      p->position,
                               p->seed,        p->samples, p->best_epoch, p->best_step};
   pock_format(out, "%s00000000\",\"crc32\":\"%08x\",\"model\":", pock_checkpoint_start, data_crc);
@@ -36,14 +53,7 @@ static void put_header(struct pock_text* out, const struct pock_program* program
   for (uint32_t i = 0; i < program->tensor_count; ++i) {
     const struct pock_tensor* t = &program->tensors[i];
     if (t->role == POCK_FROZEN) continue;
-    pock_put_bytes(out, ",\"", 2);
-    if (t->role == POCK_OPTIMIZER) pock_format(out, "optimizer/%s/", t->slot);
-    pock_put_escaped(out, t->name);
-    pock_put(out, '"');
-    pock_format(out, ":{\"dtype\":\"%s\",\"shape\":", pock_safetensors_dtype(t->dtype));
-    pock_put_shape(out, t->dims, t->rank);
-    pock_format(out, ",\"data_offsets\":[%llu,%llu]}", (unsigned long long)at,
-                (unsigned long long)(at + t->bytes));
+    pock_put_checkpoint_entry(out, t, at);
     at += t->bytes;
   }
   pock_put(out, '}');

@@ -39,6 +39,9 @@ void pock_put_bytes(struct pock_text* out, const char* bytes, size_t n);
 __attribute__((format(printf, 2, 3))) void pock_format(struct pock_text* out, const char* format, ...);
 void pock_format_list(struct pock_text* out, const char* format, va_list list);
 bool pock_finite(float value);
+// Below 2^63, where either is one instruction.
+static inline double pock_double(uint64_t value) { return (double)(int64_t)value; }
+static inline uint64_t pock_whole(double value) { return (uint64_t)(int64_t)value; }
 void pock_put_float(struct pock_text* out, float value);  // fewest digits that read back as the same float
 void pock_put_escaped(struct pock_text* out, const char* s);  // the inside of a JSON string
 void pock_put_json(struct pock_text* out, const char* s);     // with its quotes
@@ -178,7 +181,10 @@ struct pock_progress {
 };
 // The block that a tensor lives in and its first byte; NULL for what is not saved.
 char* pock_saved_tensor(const struct pock_tensor* tensor, const struct pock_buffers* memory);
-const char* pock_safetensors_dtype(uint8_t dtype);
+// The facts that are texts, in this program.
+void pock_checkpoint_texts(const struct pock_program* program, const char* texts[POCK_BATCH]);
+// What the header says of a tensor whose data begin at `at`.
+void pock_put_checkpoint_entry(struct pock_text* out, const struct pock_tensor* tensor, uint64_t at);
 // All of a checkpoint that stands in front of its tensors, which follow in the program's order. Where `out` has no
 // room at all, it measures.
 void pock_put_checkpoint_head(struct pock_text* out, const struct pock_program* program,

@@ -306,4 +306,58 @@ TEST_F(Checkpoint, AnyDamageIsFound) {
   }
 }
 
+// Makes the header's checksum right, where there is one.
+void sign(std::vector<uint8_t>* file) {
+  uint64_t size = 0;
+  if (file->size() >= 8) std::memcpy(&size, file->data(), 8);
+  if (file->size() < 8 || size > file->size() - 8 || !pock_starts_checkpoint(file->data(), size + 8)) return;
+  char digits[9];
+  std::snprintf(digits, sizeof digits, "%08x", pock_header_crc(file->data(), size + 8));
+  std::memcpy(file->data() + POCK_CRC_AT, digits, 8);
+}
+
+// Anybody can make a checksum.
+TEST_F(Checkpoint, SignedDamageIsReadWithinItsBounds) {
+  std::mt19937 random(7);
+  int good = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::vector<uint8_t> bytes = damaged(good_, random);
+    sign(&bytes);
+    read_.weights_only = i % 2;
+    if (check(bytes) == POCK_GOOD) ++good;
+  }
+  EXPECT_GT(good, 20);  // other numbers of steps, say
+}
+
+// What no trainer of this format writes, in place of what it does.
+TEST_F(Checkpoint, SignedLiesAreAnswered) {
+  struct Lie {
+    std::string truth, lie;
+    pock_verdict verdict;
+    std::string says;
+  };
+  const Lie lies[] = {
+      {"pock-checkpoint-2", "pock-checkpoint-9", POCK_FOREIGN, "a format that this program does not know"},
+      {"\"position\":\"24\"", "\"position\":\"84\"", POCK_DAMAGED, "used more samples than there were"},
+      {"\"position\":\"24\"", "\"position\":\"2x\"", POCK_FOREIGN, "a format that"},
+      {"\"best_loss\":\"0.1\"", "\"best_loss\":\"0.x\"", POCK_FOREIGN, "a format that"},
+      {"\"fc.b\":", "\"fc.c\":", POCK_FOREIGN, "tensor 'fc.b' is missing"},
+      {"optimizer/momentum/fc.b", "optimizer/momentum/fc.c", POCK_FOREIGN,
+       "tensor 'momentum of fc.b' is missing"},
+      {"[3]", "[4]", POCK_FOREIGN, "is missing"},
+      {"\"F32\"", "\"F64\"", POCK_FOREIGN, "is missing"},
+      {"]}} ", "]}, ", POCK_FOREIGN, "tensor '' is not one that this program changes"}};
+  for (const Lie& l : lies) {
+    SCOPED_TRACE(l.lie);
+    std::string file = good_;
+    const size_t at = file.find(l.truth);
+    ASSERT_NE(at, std::string::npos);
+    file.replace(at, l.truth.size(), l.lie);
+    std::vector<uint8_t> bytes(file.begin(), file.end());
+    sign(&bytes);
+    EXPECT_EQ(check(bytes), l.verdict);
+    EXPECT_NE(reason().find(l.says), std::string::npos) << reason();
+  }
+}
+
 }  // namespace
