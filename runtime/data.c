@@ -75,17 +75,24 @@ static bool npy_take(struct npy* h, const char* token) {
   return true;
 }
 
-static bool npy_string(struct npy* h, char* out, size_t room) {
-  char quote = '\'';
-  if (!npy_take(h, "'")) {
-    if (!npy_take(h, "\"")) return false;
-    quote = '"';
+static bool npy_quote(struct npy* h) { return npy_take(h, "'") || npy_take(h, "\""); }
+
+// Where the value of a key begins; the keys come in any order.
+static bool npy_find(const struct npy* h, const char* key, struct npy* value) {
+  for (const char* at = h->at; at < h->end; ++at) {
+    *value = (struct npy){at, h->end};
+    if (npy_quote(value) && npy_take(value, key) && npy_quote(value) && npy_take(value, ":")) return true;
   }
+  return false;
+}
+
+static bool npy_string(struct npy* h, char* out, size_t room) {
+  if (!npy_quote(h)) return false;
   size_t n = 0;
-  for (; h->at < h->end && *h->at != quote; ++h->at)
+  for (; h->at < h->end && *h->at != '\'' && *h->at != '"'; ++h->at)
     if (n + 1 < room) out[n++] = *h->at;
   out[n] = 0;
-  return h->at < h->end && *h->at++ == quote;
+  return npy_quote(h);
 }
 
 static bool npy_shape(struct npy* h, struct pock_array* array, bool* deep) {
@@ -141,32 +148,18 @@ static bool parse_npy(const uint8_t* bytes, uint64_t length, struct pock_array* 
     pock_format(why, "truncated inside the .npy header");
     return false;
   }
-  struct npy h = {(const char*)bytes + start, (const char*)bytes + start + header};
-  char key[16], descr[24] = "";
-  bool good = npy_take(&h, "{"), fortran = false, deep = false, shaped = false, ordered = false;
-  while (good && !npy_take(&h, "}")) {
-    good = npy_string(&h, key, sizeof key) && npy_take(&h, ":");
-    if (!good) break;
-    if (pock_equal(key, "descr")) {
-      if (npy_take(&h, "[")) {
-        pock_format(why, "it holds records, not plain numbers");
-        return false;
-      }
-      good = npy_string(&h, descr, sizeof descr);
-    } else if (pock_equal(key, "fortran_order")) {
-      fortran = npy_take(&h, "True");
-      good = ordered = fortran || npy_take(&h, "False");
-    } else if (pock_equal(key, "shape") && !shaped) {
-      good = shaped = npy_shape(&h, array, &deep);
-    } else {
-      good = false;
-    }
-    if (good && !npy_take(&h, ",")) {
-      good = npy_take(&h, "}");
-      break;
-    }
+  const struct npy h = {(const char*)bytes + start, (const char*)bytes + start + header};
+  struct npy type, order, shape;
+  char descr[24];
+  bool good = npy_find(&h, "descr", &type), fortran = false, deep = false;
+  if (good && npy_take(&type, "[")) {
+    pock_format(why, "it holds records, not plain numbers");
+    return false;
   }
-  if (!good || !shaped || !ordered || !descr[0]) {
+  good = good && npy_string(&type, descr, sizeof descr) && npy_find(&h, "fortran_order", &order) &&
+         ((fortran = npy_take(&order, "True")) || npy_take(&order, "False")) &&
+         npy_find(&h, "shape", &shape) && npy_shape(&shape, array, &deep);
+  if (!good) {
     pock_format(why, "damaged .npy header");
     return false;
   }

@@ -41,7 +41,7 @@ bool pock_evaluate(struct pock_trainer* t, const struct pock_dataset* set) {
   t->score.loss = pock_mean_loss(p, t->terms);
   for (uint32_t i = 0; i < p->input_count; ++i)
     t->score.accuracy[i] =
-        t->labels[i].judged ? (double)t->labels[i].correct / (double)t->labels[i].judged : 0;
+        t->labels[i].judged ? pock_double(t->labels[i].correct) / pock_double(t->labels[i].judged) : 0;
   return true;
 }
 

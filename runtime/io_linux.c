@@ -194,10 +194,9 @@ uint64_t pock_rss_anon(void) {
   text[n] = 0;
   for (const char* line = text; *line; ++line) {
     if (!pock_starts(line, "RssAnon:")) continue;
-    double kilobytes = 0;
+    uint64_t kilobytes;
     for (line += 8; *line == ' ' || *line == '\t';) ++line;
-    pock_parse_number(line, &kilobytes);
-    return (uint64_t)kilobytes * 1024;
+    return pock_parse_digits(line, text + n, &kilobytes) ? kilobytes * 1024 : 0;
   }
   return 0;
 }

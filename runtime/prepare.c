@@ -50,18 +50,13 @@ static bool start_threads(struct pock_trainer* t) {
   return t->threads.context || pock_complain("the system does not give %d threads", (int)t->thread_count);
 }
 
-static void need_a_batch(const struct pock_dataset* set, const char* option, uint64_t batches,
-                         struct pock_text* report) {
+static void need_samples(const struct pock_dataset* set, const char* option, const char* what,
+                         uint64_t samples, struct pock_text* report) {
   uint32_t i = 0;
   while (!set->sources[i].path) ++i;
-  if (set->samples >= batches * pock_program.batch) return;
-  pock_format(report, "  %s '%s' has %llu samples, fewer than ", option, set->sources[i].path,
-              (unsigned long long)set->samples);
-  if (batches > 1)
-    pock_format(report, "the %llu batches of %d of a step\n", (unsigned long long)batches,
-                (int)pock_program.batch);
-  else
-    pock_format(report, "one batch of %d\n", (int)pock_program.batch);
+  if (set->samples < samples)
+    pock_format(report, "  %s '%s' has %llu samples, fewer than one %s of %llu\n", option,
+                set->sources[i].path, (unsigned long long)set->samples, what, (unsigned long long)samples);
 }
 
 static bool open_data(struct pock_trainer* t) {
@@ -76,12 +71,13 @@ static bool open_data(struct pock_trainer* t) {
   t->score.accuracy = pock_table(p->input_count, sizeof *t->score.accuracy);
   t->terms = pock_table(p->loss_count, sizeof *t->terms);
   t->labels = pock_table(p->input_count, sizeof *t->labels);
-  if (pock_open_dataset(p, o->data, "", &t->train, &report) &&
-      (o->command == POCK_TRAIN || (o->command == POCK_EVAL && whole)))
-    need_a_batch(&t->train, "--data", o->command == POCK_TRAIN ? pock_batches_a_step(p, o->hypers) : 1,
-                 &report);
+  t->samples_a_step = pock_batches_a_step(p, o->hypers) * p->batch;
+  bool trains = o->command == POCK_TRAIN;
+  if (pock_open_dataset(p, o->data, "", &t->train, &report) && (trains || (o->command == POCK_EVAL && whole)))
+    need_samples(&t->train, "--data", trains && p->backward ? "step" : "batch",
+                 trains ? t->samples_a_step : p->batch, &report);
   if (o->evaluate && pock_open_dataset(p, o->eval_data, "eval-", &t->eval, &report) && whole)
-    need_a_batch(&t->eval, "--eval-data", 1, &report);
+    need_samples(&t->eval, "--eval-data", "batch", p->batch, &report);
   if (!report.length) return true;
   pock_complain("the data cannot be used:");
   pock_write(2, buffer, pock_text_size(&report));

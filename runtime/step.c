@@ -18,7 +18,7 @@ double* pock_find_hyper(const struct pock_program* p, double* hypers, const char
 }
 
 uint64_t pock_batches_a_step(const struct pock_program* p, const double* hypers) {
-  return p->backward ? (uint64_t)*pock_find_hyper(p, (double*)hypers, "accumulate") : 1;
+  return p->backward ? pock_whole(*pock_find_hyper(p, (double*)hypers, "accumulate")) : 1;
 }
 
 static bool is_finite_at(const struct pock_buffers* memory, uint64_t offset, float* value) {
@@ -34,7 +34,7 @@ enum pock_outcome pock_step(const struct pock_program* p, const struct pock_buff
   const uint64_t used = progress->samples
                             ? progress->epoch * (progress->samples / p->batch) + progress->position / p->batch
                             : progress->step * batches;
-  p->scalars(hypers, (double)(progress->step + 1), (double)(progress->batches + 1), progress->seed,
+  p->scalars(hypers, pock_double(progress->step + 1), pock_double(progress->batches + 1), progress->seed,
              used + progress->batches + 1, memory->scalars);
   p->forward(memory, threads);
   float norm;

@@ -58,7 +58,7 @@ static double from_decimal(uint64_t digits, int power) {
     // Powers of ten up to here are exact and so is `digits`: the one operation on both rounds correctly.
     double ten = 1;
     for (int i = power < 0 ? -power : power; i > 0; --i) ten *= 10;
-    return power < 0 ? (double)digits / ten : (double)digits * ten;
+    return power < 0 ? pock_double(digits) / ten : pock_double(digits) * ten;
   }
   if (power > 310) power = 310;
   if (power < -345) power = -345;
@@ -265,7 +265,7 @@ void pock_put_json(struct pock_text* out, const char* s) {
 static void put_size(struct pock_text* out, uint64_t bytes) {
   static const char units[][4] = {"B", "KiB", "MiB", "GiB"};
   int unit = 0;
-  double size = (double)bytes;
+  double size = pock_double(bytes);
   for (; size >= 1024 && unit < 3; ++unit) size /= 1024;
   pock_format(out, "%.4g %s", size, units[unit]);
 }

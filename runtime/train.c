@@ -16,11 +16,7 @@ struct run {
   double epoch_loss, seconds, began, shown_at;
 };
 
-static uint64_t samples_a_step(const struct pock_trainer* t) {
-  return pock_program.batch * pock_batches_a_step(&pock_program, t->options.hypers);
-}
-
-static uint64_t steps_an_epoch(const struct pock_trainer* t) { return t->train.samples / samples_a_step(t); }
+static uint64_t steps_an_epoch(const struct pock_trainer* t) { return t->train.samples / t->samples_a_step; }
 
 static uint64_t total_steps(const struct pock_trainer* t) {
   return t->options.steps ? t->options.steps : t->options.epochs * steps_an_epoch(t);
@@ -96,12 +92,12 @@ static void evaluate(struct run* r) {
 }
 
 static double samples_a_second(const struct run* r) {
-  double samples = (double)(r->t->progress.step - r->first_step + r->skipped) * (double)samples_a_step(r->t);
+  double samples = pock_double((r->t->progress.step - r->first_step + r->skipped) * r->t->samples_a_step);
   return r->seconds > 0 ? samples / r->seconds : 0;
 }
 
 static void put_duration(struct pock_text* out, double seconds) {
-  uint64_t s = (uint64_t)(seconds + 0.5);
+  uint64_t s = pock_whole(seconds + 0.5);
   if (s >= 3600)
     pock_format(out, "%d h %d min", (int)(s / 3600), (int)(s / 60 % 60));
   else if (s >= 60)
@@ -118,7 +114,7 @@ static void show_progress(struct run* r) {
   struct pock_text line = {buffer, 0, sizeof buffer};
   pock_format(&line, "epoch %llu  step %llu/%llu  loss %.4g  lr %.3g",
               (unsigned long long)t->progress.epoch + 1, (unsigned long long)t->progress.step,
-              (unsigned long long)total, r->epoch_loss / (double)r->epoch_steps,
+              (unsigned long long)total, r->epoch_loss / pock_double(r->epoch_steps),
               (double)t->memory.scalars[0]);
   if (t->score.samples) {
     pock_format(&line, "  evaluation ");
@@ -128,7 +124,7 @@ static void show_progress(struct run* r) {
   if (total > t->progress.step) {
     r->shown_at = pock_seconds();
     pock_format(&line, "  ");
-    put_duration(&line, (r->shown_at - r->began) / (double)done * (double)(total - t->progress.step));
+    put_duration(&line, (r->shown_at - r->began) / pock_double(done) * pock_double(total - t->progress.step));
     pock_format(&line, " left");
   }
   uint32_t size = (uint32_t)pock_text_size(&line);
@@ -153,7 +149,7 @@ static enum pock_outcome run_batches(struct run* r) {
     sum += r->loss;
     ++batches;
   } while (outcome == POCK_UNFINISHED);
-  r->loss = (float)(sum / (double)batches);
+  r->loss = (float)(sum / pock_double(batches));
   return outcome;
 }
 
@@ -208,11 +204,11 @@ static void one_step(struct run* r) {
 // What is left of an epoch. False where it was not finished.
 static bool one_epoch(struct run* r) {
   struct pock_trainer* t = r->t;
-  uint64_t last_position = steps_an_epoch(t) * samples_a_step(t);
+  uint64_t last_position = steps_an_epoch(t) * t->samples_a_step;
   r->shuffle = pock_shuffle_for(t->train.samples, t->progress.seed, t->progress.epoch);
   r->epoch_loss = 0;
   r->epoch_steps = 0;
-  while (t->progress.position + samples_a_step(t) <= last_position) {
+  while (t->progress.position + t->samples_a_step <= last_position) {
     if (must_stop(r)) return false;
     one_step(r);
     if (r->stop == FAILED) return false;
@@ -298,13 +294,13 @@ int pock_train(struct pock_trainer* t) {
   // What was read is there already, unless it was FILE.prev.
   r.saved = t->options.resume && t->options.checkpoint && t->keep_previous &&
             pock_equal(t->options.resume, t->options.checkpoint);
-  uint64_t over = t->train.samples % samples_a_step(t);
+  uint64_t over = t->train.samples % t->samples_a_step;
   if (over)
     pock_say("the last %llu samples of each epoch do not fill a %s of %llu and are left out\n",
              (unsigned long long)over, pock_program.backward ? "step" : "batch",
-             (unsigned long long)samples_a_step(t));
+             (unsigned long long)t->samples_a_step);
   double* steps = pock_find_hyper(&pock_program, t->options.hypers, "steps");  // of a schedule
-  if (steps && *steps == 0) *steps = (double)total_steps(t);
+  if (steps && *steps == 0) *steps = pock_double(total_steps(t));
   if (is_done(t)) pock_say("nothing to do: step %llu is done\n", (unsigned long long)t->progress.step);
   train(&r);
   if (t->columns) pock_say("\n");

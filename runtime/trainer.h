@@ -51,9 +51,10 @@ struct pock_trainer {
   struct pock_threads threads;
   uint32_t thread_count;
   struct pock_dataset train, eval;  // `eval` and `predict` read what is in `train`
-  struct pock_score score;          // of the last evaluation
-  struct pock_mean* terms;          // of the evaluation going on, for each loss
-  struct pock_labels* labels;       // likewise, for each input
+  uint64_t samples_a_step;
+  struct pock_score score;     // of the last evaluation
+  struct pock_mean* terms;     // of the evaluation going on, for each loss
+  struct pock_labels* labels;  // likewise, for each input
   struct pock_progress progress;
   double deadline;        // by pock_seconds(); 0: none
   const char* best_path;  // FILE.best, with --patience and --checkpoint
