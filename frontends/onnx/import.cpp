@@ -379,6 +379,7 @@ class Importer {
 
   // False where an input failed before: the node is left out silently.
   bool check_names(const onnx::NodeProto& node, const Loc& loc) {
+    if (node.output_size() == 0) throw Error(loc, "makes nothing: it has no outputs");
     for (const std::string& name : node.input()) {
       if (name.empty() || scope_.find(name)) continue;
       auto maker = makers_.find(name);

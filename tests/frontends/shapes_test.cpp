@@ -70,6 +70,7 @@ TEST(Split, ByVersion) {
   EXPECT_EQ(lengths(split(18, 3, {axis, {"num_outputs", int64_t{3}}})), (Ints{3, 3, 1}))
       << "the last one is smaller";
   expect_gradients(split(18, 3, {axis, {"num_outputs", int64_t{3}}}), 1);
+  expect_has(split(13, 0, {axis}).output("x").problem(), "makes nothing: it has no outputs");
   expect_has(split(13, 2, {axis}).problem(), "7 elements do not divide into 2 equal parts");
   expect_has(split(13, 2, {axis}, {1, 4, 2}).problem(), "there are 2 outputs for 3 parts");
   expect_has(split(13, 2, {axis}, {1, 4}).problem(), "make 5 elements, but axis 1 has 7");
