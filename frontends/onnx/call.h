@@ -125,7 +125,8 @@ class Call {
   void out(int i, Tensor, bool computed = true);  // contents known at import
   void out(int i, const onnx::TensorProto&);      // a Constant's tensor
   void out_same(int i, int input);                // the input itself, its contents still known
-  void out_copy(int i, int input);                // as well, but a weight becomes one of its own
+  const Dims& made(int i) { return scope_.shape(*scope_.find(node_.output(i))); }
+  void out_copy(int i, int input);  // as well, but a weight becomes one of its own
 
   // After the conversion: everything that was given has been understood, and everything that is read was
   // made.

@@ -277,40 +277,15 @@ class Importer {
     return found;
   }
 
-  // Whether the node works along an axis that grows with the batch, though its result grows likewise. Flatten's axis
-  // only says where a shape is cut.
-  bool works_along(const Call& call, const onnx::NodeProto& node, int input, int growing) {
-    const std::string& op = node.op_type();
-    const int64_t rank = static_cast<int64_t>(scope_.shape(*scope_.find(node.input(input))).size());
-    auto is_growing = [&](int64_t axis) { return (axis < 0 ? axis + rank : axis) == growing; };
-    auto known = [&](int i) {
-      Entry* e = i < node.input_size() ? scope_.find(node.input(i)) : nullptr;
-      return e ? scope_.contents(*e) : nullptr;
-    };
-    if (op == "Slice" && input == 0) {  // what is shorter afterwards has been found by its shape
-      const Tensor *axes = known(3), *steps = known(4);
-      for (size_t i = 0; steps && i < steps->ints.size(); ++i)
-        if (is_growing(axes ? axes->ints.at(i) : static_cast<int64_t>(i)) && steps->ints[i] != 1) return true;
-      return false;
-    }
-    if (op == "Flatten" || (input > 0 && op != "Concat")) return false;
-    const bool softmax = op == "Softmax" || op == "LogSoftmax" || op == "Hardmax",
-               all_behind = softmax && call.since < 13;
-    for (const auto& attribute : node.attribute())
-      if (attribute.name() == "axis")
-        return all_behind ? (attribute.i() < 0 ? attribute.i() + rank : attribute.i()) <= growing
-                          : is_growing(attribute.i());
-    return all_behind ? growing >= 1 : softmax && is_growing(-1);
-  }
   // Samples must stay apart: what is made of a batch grows with it, but for a scalar, which may be a loss, and what is
   // asked of shapes.
-  void check_rebatched(const Call& call, const onnx::NodeProto& node, const Loc& loc) {
+  void check_rebatched(const OpRow& row, Call& call, const onnx::NodeProto& node, const Loc& loc) {
     bool in = false, out = false;
     for (const std::string& name : node.output()) out |= !name.empty() && growing_axis(name, loc) >= 0;
     for (int i = 0; i < node.input_size(); ++i) {
       const int growing = node.input(i).empty() ? -1 : growing_axis(node.input(i), loc);
       in |= growing >= 0;
-      if (growing >= 0 && works_along(call, node, i, growing))
+      if (growing >= 0 && row.along(call, i, growing))
         throw Error(
             loc,
             "works along axis {} of '{}', which is the batch, so it mixes samples: a batch of {} cannot "
@@ -348,7 +323,7 @@ class Importer {
       Call call(scope_, s, since, loc);
       row.convert(call, row.op);
       call.check_complete();
-      if (scope_.rebatch) check_rebatched(call, node, loc);
+      if (scope_.rebatch) check_rebatched(row, call, node, loc);
     });
     for (const std::string& name : node.output()) {
       if (good && scope_.find(name)) continue;

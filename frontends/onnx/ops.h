@@ -5,7 +5,7 @@
 //   row->convert(call, row->op);
 #pragma once
 
-#include "call.h"
+#include "along.h"
 
 namespace pock::onnx_frontend {
 
@@ -15,6 +15,7 @@ constexpr int kNewestOpset = 26;
 struct OpRow {
   const char* name;
   std::vector<int> since;  // the versions of the operator that `convert` knows, ascending
+  Along* along;            // which axes it works along
   void (*convert)(Call&, const char* op);
   const char* op = "";  // pock's operator, for conversions that serve several rows
 };

@@ -8,16 +8,17 @@
 #include "fold.h"
 
 namespace pock::onnx_frontend {
-namespace {
-
-int64_t product(Dims::const_iterator begin, Dims::const_iterator end) {
-  return std::accumulate(begin, end, int64_t{1}, std::multiplies<>());
-}
 
 std::vector<int64_t> first_axes(int64_t count) {
   std::vector<int64_t> axes(count);
   std::iota(axes.begin(), axes.end(), 0);
   return axes;
+}
+
+namespace {
+
+int64_t product(Dims::const_iterator begin, Dims::const_iterator end) {
+  return std::accumulate(begin, end, int64_t{1}, std::multiplies<>());
 }
 
 // The elements of an axis whose numbers are listed: a slice where they follow each other.

@@ -8,6 +8,8 @@ namespace pock::onnx_frontend {
 // `axes` is an attribute before the version where it became input 1.
 std::vector<int64_t> read_axes(Call&, int input_since);
 
+std::vector<int64_t> first_axes(int64_t count);  // 0, 1, ..., count - 1
+
 void flatten(Call&, const char*);
 void reshape(Call&, const char*);
 void squeeze(Call&, const char*);

@@ -364,5 +364,148 @@ TEST(Conformance, OperatorTestsOfOnnx) {
   }
 }
 
+// ---- Samples stay apart where a file is read with another batch
+
+struct Apart {
+  std::set<std::string> seen, kept;  // operators: with samples along some axis; of these, some form was read
+  int read = 0, refused = 0;
+  std::vector<std::string> failed;
+};
+
+// The case with its samples along `axis` of its first input, and of those that have the same shape.
+onnx::ModelProto along_axis(const Case& c, int axis) {
+  onnx::ModelProto model = c.model;
+  onnx::GraphProto& graph = *model.mutable_graph();
+  const int count = graph.node_size();
+  const std::vector<int64_t> dims(c.inputs[0].dims().begin(), c.inputs[0].dims().end());
+  graph.clear_input();
+  std::set<std::string> batched;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    const TensorProto& t = c.inputs[i];
+    bool same = std::equal(t.dims().begin(), t.dims().end(), dims.begin(), dims.end());
+    if (!same || !onnx_frontend::is_float_type(t.data_type()) ||
+        is_constant_input(graph.node(0).op_type(), static_cast<int>(i))) {
+      if (!t.name().empty()) *graph.add_initializer() = t;
+      continue;
+    }
+    Dims front = dims;
+    std::rotate(front.begin(), front.begin() + axis, front.begin() + axis + 1);
+    test::Model::value_info(graph.add_input(), t.name() + "/rows", front, TensorProto::FLOAT);
+    onnx::NodeProto& move = *graph.add_node();
+    move.set_op_type("Transpose");
+    move.add_input(t.name() + "/rows");
+    move.add_output(t.name());
+    onnx::AttributeProto& order = *move.add_attribute();
+    order.set_name("perm");
+    order.set_type(onnx::AttributeProto::INTS);
+    for (int i = 0; i < std::ssize(dims); ++i) order.add_ints(i == axis ? 0 : i + (i < axis));
+  }
+  std::rotate(graph.mutable_node()->begin(), graph.mutable_node()->begin() + count,
+              graph.mutable_node()->end());
+  for (auto& info : *graph.mutable_output()) info.mutable_type()->mutable_tensor_type()->clear_shape();
+  return model;
+}
+
+// Every output, where sample `other` of all inputs is another one; -1: none is.
+std::vector<std::vector<double>> outputs(const Graph& g, int64_t other) {
+  Memory m = initial_memory(g);
+  for (const Value* in : g.inputs()) {
+    const int64_t row = in->type.elements() / in->type.dim(0);
+    std::vector<double> x(in->type.elements());
+    for (int64_t i = 0; i < std::ssize(x); ++i)
+      x[i] = 0.25 + 0.015625 * static_cast<double>((i * 37 + (i / row == other ? 11 : 0)) % 64);
+    m.set(in, x);
+  }
+  evaluate(g, m);
+  std::vector<std::vector<double>> all;
+  for (const Value* v : g.outputs()) all.push_back(m.read(v));
+  return all;
+}
+
+// Whether sample `other` changes anything but its own part of the axis that grows with the batch. Empty: it does not.
+std::string leak(const Graph& small, const Graph& large, int64_t other) {
+  const int64_t batch = large.inputs()[0]->type.dim(0);
+  const auto plain = outputs(large, -1), changed = outputs(large, other);
+  for (size_t o = 0; o < plain.size(); ++o) {
+    const Dims &from = small.outputs()[o]->type.dims, &to = large.outputs()[o]->type.dims;
+    size_t axis = 0;
+    int64_t inner = 1;
+    while (axis < to.size() && to[axis] == from[axis]) ++axis;
+    if (axis == to.size()) continue;  // a loss, or nothing of the samples
+    for (size_t i = axis + 1; i < to.size(); ++i) inner *= to[i];
+    inner *= to[axis] / batch;
+    for (int64_t i = 0; i < std::ssize(plain[o]); ++i) {
+      bool same = plain[o][i] == changed[o][i] || (std::isnan(plain[o][i]) && std::isnan(changed[o][i]));
+      if (!same && i / inner % batch != other)
+        return fmt::format("sample {} of {} changes element {} of output {}", other, batch, i, o);
+    }
+  }
+  return "";
+}
+
+void judge_apart(const Case& c, const test::TempDir& scratch, Apart* summary) {
+  if (c.inputs.empty() || !onnx_frontend::is_float_type(c.inputs[0].data_type())) return;
+  for (int axis = 0; axis < c.inputs[0].dims_size(); ++axis) {
+    const int64_t batch = c.inputs[0].dims(axis), more = 2 * batch;
+    std::unique_ptr<Graph> small, large;
+    const std::string file = scratch.write("m.onnx", along_axis(c, axis).SerializeAsString());
+    try {
+      small = import_onnx(file, {});
+    } catch (const Error&) {  // not yet
+      return;
+    }
+    for (const std::string& op : c.operators()) summary->seen.insert(op);
+    try {
+      large = import_onnx(file, {.batch = more});
+    } catch (const Error&) {
+      ++summary->refused;
+      continue;
+    }
+    ++summary->read;
+    for (const std::string& op : c.operators()) summary->kept.insert(op);
+    for (int64_t other : {int64_t{0}, more - 1})
+      if (std::string problem = leak(*small, *large, other); !problem.empty())
+        summary->failed.push_back(fmt::format("{} along axis {}: {}", c.name, axis, problem));
+  }
+}
+
+// Every operator of the table, with samples along every axis of what it reads: the importer reads it for another batch
+// only where they stay apart.
+TEST(Conformance, SamplesStayApartInAnotherBatch) {
+  fs::path root = fs::path(POCK_ONNX_TESTDATA) / "data" / "node";
+  if (!fs::exists(root)) GTEST_SKIP() << "ONNX's operator tests are not installed (Debian: libonnx-testdata)";
+  test::TempDir scratch;
+  Apart summary;
+  testing::internal::CaptureStderr();
+  for (const auto& folder : fs::directory_iterator(root)) {
+    const Case c = read_case(folder.path());
+    // Batch statistics are of the batch, by their nature.
+    bool left_out = any_node(c, [](const auto& n) {
+      return std::any_of(n.attribute().begin(), n.attribute().end(),
+                         [](const auto& a) { return a.name() == "training_mode" && a.i(); });
+    });
+    for (const Rule& rule : kOutOfScope) left_out |= !rule.match(c).empty();
+    if (!left_out) judge_apart(c, scratch, &summary);
+  }
+  testing::internal::GetCapturedStderr();
+  fmt::print("{} read with another batch, {} refused\n", summary.read, summary.refused);
+  EXPECT_TRUE(summary.failed.empty()) << fmt::format("{}", fmt::join(summary.failed, "\n"));
+  std::vector<std::string> unseen, never;
+  for (const std::string& op : onnx_frontend::known_operators()) {
+    if (!summary.seen.count(op)) unseen.push_back(op);
+    if (summary.seen.count(op) && !summary.kept.count(op)) never.push_back(op);
+  }
+  // No case of theirs computes on floats: they work element for element, or on integers alone.
+  EXPECT_EQ(unseen,
+            (std::vector<std::string>{"And", "Gelu", "Greater", "GreaterOrEqual", "Less", "LessOrEqual",
+                                      "Mish", "Mod", "Not", "Or", "Range", "Swish", "Xor"}));
+  for (const std::string& op : unseen)
+    EXPECT_EQ(onnx_frontend::find_row(op)->along, onnx_frontend::apart) << op;
+  // Integers of a fixed shape stand beside the samples in every case.
+  EXPECT_EQ(never, (std::vector<std::string>{"Equal", "GatherElements", "NegativeLogLikelihoodLoss",
+                                             "SoftmaxCrossEntropyLoss", "Tile", "Where"}));
+  EXPECT_GT(summary.read, 400);
+}
+
 }  // namespace
 }  // namespace pock

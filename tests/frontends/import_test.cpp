@@ -455,7 +455,7 @@ TEST(Rebatch, BlockingNodesAreNamed) {
   // One sample of a batch.
   Model first;
   first.input("x", {1, 2}).ints("zero", {0}, true).node("Gather", {"x", "zero"}, {"y"}).output("y");
-  expect_has(first.problem({.batch = 4}), "node 'y' (Gather): its result has shape [2] whatever the batch");
+  expect_has(first.problem({.batch = 4}), "node 'y' (Gather): works along axis 0 of 'x', which is the batch");
 }
 
 // The shapes grow as they should, and the samples mix all the same.
