@@ -106,7 +106,7 @@ std::vector<LossRow> loss_rows(const Program& p) {
   auto take = [&] { return p.infer->outputs()[next++]; };
   for (const LossChoice& l : p.options.losses) {
     const Value* losses = take();
-    rows.push_back({l.key("weight"), losses, l.weighted() ? take() : nullptr});
+    rows.push_back({l.number("weight"), losses, l.weighted() ? take() : nullptr});
   }
   if (rows.empty()) rows.push_back({1, take(), nullptr});
   return rows;

@@ -37,11 +37,10 @@ const KeyDef* find_key(const std::vector<KeyDef>& keys, std::string_view name) {
   return nullptr;
 }
 
-ParsedChoice parse_choice(const char* flag, const std::string& text, const std::vector<ChoiceDef>& all) {
-  ParsedChoice choice;
+Choice parse_choice(const char* flag, const std::string& text, const std::vector<ChoiceDef>& all) {
   size_t colon = text.find(':');
-  choice.name = text.substr(0, colon);
-  const ChoiceDef& def = find_choice(flag, choice.name, all);
+  const ChoiceDef& def = find_choice(flag, text.substr(0, colon), all);
+  Choice choice{def.name, def.keys, {}, {}};
   std::string keys;
   for (const KeyDef& k : def.keys) keys += (keys.empty() ? "" : ", ") + std::string(k.name);
   Report report;
@@ -71,10 +70,17 @@ ParsedChoice parse_choice(const char* flag, const std::string& text, const std::
   return choice;
 }
 
-std::string choice_text(const ChoiceDef& def, const std::function<double(const KeyDef&)>& value) {
-  std::string text = def.name;
-  for (const KeyDef& k : def.keys)
-    text += fmt::format("{}{}={}", &k == def.keys.data() ? ":" : ",", k.name, value(k));
+double Choice::number(std::string_view key) const {
+  if (auto given = numbers.find(key); given != numbers.end()) return given->second;
+  const KeyDef* k = find_key(keys, key);
+  POCK_CHECK(k, "{} has no key {}", name, key);
+  return k->standard;
+}
+
+std::string to_string(const Choice& choice) {
+  std::string text = choice.name;
+  for (const KeyDef& k : choice.keys)
+    text += fmt::format("{}{}={}", &k == choice.keys.data() ? ":" : ",", k.name, choice.number(k.name));
   return text;
 }
 

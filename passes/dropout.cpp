@@ -25,18 +25,18 @@ namespace {
 bool is_dropout(const Node* n) { return std::string_view(n->op->name) == "dropout"; }
 
 // What --dropout says, or else the file.
-struct Choice {
+struct Decision {
   bool on;
   double ratio;
   bool asked = false;
 
   bool drops() const { return on && ratio > 0; }
 };
-Choice choose(const Node& n, const PassOptions& options) {
-  Choice c{n.integer("active") != 0, n.number("ratio")};
+Decision choose(const Node& n, const PassOptions& options) {
+  Decision d{n.integer("active") != 0, n.number("ratio")};
   for (const DropoutRule& rule : options.dropouts)
-    if (glob_match(rule.pattern, n.loc.name)) c = {rule.on, rule.ratio.value_or(n.number("ratio")), true};
-  return c;
+    if (glob_match(rule.pattern, n.loc.name)) d = {rule.on, rule.ratio.value_or(n.number("ratio")), true};
+  return d;
 }
 
 // x with elements dropped, from the words that all dropouts share.
@@ -55,7 +55,7 @@ struct Counts {
   int on = 0, off = 0, by_file = 0;
   double least = 1, most = 0;
 
-  void add(const Node& n, const Choice& c) {
+  void add(const Node& n, const Decision& c) {
     if (c.drops()) {
       ++on;
       least = std::min(least, c.ratio);
@@ -92,10 +92,10 @@ int dropout(Graph& g, const PassOptions& options) {
   std::set<int64_t> counted;  // a dropout and its mask share an id
   for (Node* n : g.nodes()) {
     if (!is_dropout(n)) continue;
-    Choice choice = choose(*n, options);
-    if (counted.insert(n->integer("id")).second) counts.add(*n, choice);
-    bool drops = choice.drops() && !options.inference;
-    g.replace_uses(n->out(), drops ? dropped(g, n, choice.ratio, words) : n->in(0));
+    Decision decision = choose(*n, options);
+    if (counted.insert(n->integer("id")).second) counts.add(*n, decision);
+    bool drops = decision.drops() && !options.inference;
+    g.replace_uses(n->out(), drops ? dropped(g, n, decision.ratio, words) : n->in(0));
     g.erase(n);
   }
   int count = counts.on + counts.off;

@@ -64,7 +64,7 @@ int class_axis(const LossArgs& a) {
   if (rank < 2)
     throw Error(a.out->loc(), "cross-entropy wants scores of shape [batch, classes, ...], output '{}' is {}",
                 a.of, to_string(a.out->type));
-  double key = a.choice.key("axis");
+  double key = a.choice.number("axis");
   int axis = !std::isnan(key) ? static_cast<int>(key) : a.softmax > 0 ? a.softmax : 1;
   if (axis < 0) axis += rank;
   if (axis != 1 && axis != last)
@@ -89,7 +89,7 @@ SampleLoss cross_entropy(const LossArgs& a) {
   const int64_t classes = a.out->type.dim(axis);
   Type labels_type{DType::i32, a.out->type.dims};
   labels_type.dims.erase(labels_type.dims.begin() + axis);
-  const double ignored = a.choice.key("ignore_index");
+  const double ignored = a.choice.number("ignore_index");
   std::string what = fmt::format("class ids from 0 to {}", classes - 1);
   if (!std::isnan(ignored)) what += fmt::format(", {} is ignored", ignored);
   const std::vector<float>& class_weights = a.choice.class_weights;
@@ -112,7 +112,7 @@ SampleLoss cross_entropy(const LossArgs& a) {
   }
   if (!std::isnan(ignored)) attrs["ignore_index"] = static_cast<int64_t>(ignored);
   Attrs both = attrs;
-  both["label_smoothing"] = a.choice.key("label_smoothing");
+  both["label_smoothing"] = a.choice.number("label_smoothing");
   Value* losses = a.b.reshape(a.b.value("softmax_cross_entropy", inputs, both), labels_type.dims);
   if (!a.choice.weighted()) return {per_sample(a.b, losses, true), nullptr};
   return {per_sample(a.b, losses, false), per_sample(a.b, a.b.value("label_weights", weigh, attrs), false)};
@@ -147,7 +147,7 @@ SampleLoss absolute_error(const LossArgs& a) {
 // With c the difference d clipped to +-delta, c * (d - c / 2) is d^2 / 2 inside and delta * (|d| - delta / 2) outside.
 SampleLoss huber(const LossArgs& a) {
   return mean_of(a, [](const LossArgs& a, Value* labels) {
-    double delta = a.choice.key("delta");
+    double delta = a.choice.number("delta");
     Value* d = a.b.sub(a.out, labels);
     Value* c = a.b.value("clip", {d}, {{"low", -delta}, {"high", delta}});
     return a.b.mul(c, a.b.sub(d, a.b.mul(c, a.b.constant(0.5f))));
@@ -276,15 +276,7 @@ std::vector<float> read_class_weights(const std::string& path) {
 
 }  // namespace
 
-double LossChoice::key(std::string_view wanted) const {
-  auto given = keys.find(wanted);
-  if (given != keys.end()) return given->second;
-  const KeyDef* k = find_key(find_loss(name)->choice.keys, wanted);
-  POCK_CHECK(k, "{} has no key {}", name, wanted);
-  return k->standard;
-}
-
-bool LossChoice::weighted() const { return !class_weights.empty() || keys.count("ignore_index"); }
+bool LossChoice::weighted() const { return !class_weights.empty() || numbers.count("ignore_index"); }
 
 LossChoice parse_loss(const std::string& text) {
   // The name of an output may contain what separates names and keys: the first part that is a loss decides.
@@ -297,10 +289,10 @@ LossChoice parse_loss(const std::string& text) {
     }
     start = equals + 1;
   }
-  ParsedChoice c = parse_choice("--loss", text.substr(start), choices());
-  LossChoice loss{start ? text.substr(0, start - 1) : "", c.name, c.numbers, {}};
+  LossChoice loss{
+      parse_choice("--loss", text.substr(start), choices()), start ? text.substr(0, start - 1) : "", {}};
   if (start == 1) throw error("--loss {}: the name of the output is empty", text);
-  if (auto file = c.texts.find("class_weights"); file != c.texts.end())
+  if (auto file = loss.texts.find("class_weights"); file != loss.texts.end())
     loss.class_weights = read_class_weights(file->second);
   return loss;
 }
@@ -320,7 +312,7 @@ std::string to_string(const std::vector<LossChoice>& losses) {
     if (!l.output.empty()) text += l.output + "=";
     text += l.name;
     std::string keys;
-    for (const auto& [name, value] : l.keys)
+    for (const auto& [name, value] : l.numbers)
       keys += fmt::format("{}{}={}", keys.empty() ? ":" : ",", name, value);
     text += keys;
   }
@@ -369,7 +361,7 @@ std::vector<LossChoice> derive_losses(const Graph& g, const std::vector<LossChoi
   const Value* out = g.outputs()[0];
   if (own_loss(g) >= 0) return {};
   if (g.outputs().size() == 1 && out->node && out->node->op->probability == Probability::of_classes)
-    return {LossChoice{"", "cross-entropy", {}, {}}};
+    return {parse_loss("cross-entropy")};
   std::string outputs, losses;
   for (size_t i = 0; i < g.outputs().size(); ++i)
     outputs += fmt::format("\n  output '{}' is {}", g.output_name(i), to_string(g.outputs()[i]->type));
@@ -424,7 +416,7 @@ int attach_loss(Graph& g, const PassOptions& options) {
     Value* mean = s.weights
                       ? b.value("div_or_zero", {b.reduce_sum(s.losses, {0}), b.reduce_sum(s.weights, {0})})
                       : b.reduce_mean(s.losses, {0});
-    double weight = losses[i].key("weight");
+    double weight = losses[i].number("weight");
     if (weight != 1) mean = b.mul(mean, b.constant(static_cast<float>(weight)));
     total = total ? b.add(total, mean) : mean;
   }

@@ -24,14 +24,14 @@ const OptimizerDef kSgd{
         [](ScalarArgsF64& a) {
           a.define("lr", a.hyper("lr"));
           a.define("weight_decay", a.hyper("weight_decay"));
-          if (a.choice.hyper("momentum") == 0) return;
+          if (a.choice.number("momentum") == 0) return;
           a.define("momentum", a.hyper("momentum"));
           // The first step starts the buffer with the whole gradient.
           a.define("one_minus_dampening", select(a.step == one(), one(), one() - a.hyper("dampening")));
         },
     .update =
         [](UpdateArgs& u) {
-          if (u.choice.hyper("momentum") == 0) {
+          if (u.choice.number("momentum") == 0) {
             u.b.update(u.param, u.b.value("sgd_step",
                                           {u.param, u.gradient, u.scalar("lr"), u.scalar("weight_decay")}));
             return;
@@ -40,13 +40,13 @@ const OptimizerDef kSgd{
           Node* step = u.b.make("momentum_step",
                                 {u.param, buffer, u.gradient, u.scalar("lr"), u.scalar("momentum"),
                                  u.scalar("one_minus_dampening"), u.scalar("weight_decay")},
-                                {{"nesterov", int64_t{u.choice.hyper("nesterov") != 0}}});
+                                {{"nesterov", int64_t{u.choice.number("nesterov") != 0}}});
           u.b.update(u.param, step->out(0));
           u.b.update(buffer, step->out(1));
         },
-    .disagreement = [](const OptimizerChoice& c) -> const char* {
-      bool fits = c.hyper("momentum") > 0 && c.hyper("dampening") == 0;
-      return c.hyper("nesterov") == 0 || fits ? nullptr : "nesterov=1 needs momentum > 0 and dampening = 0";
+    .disagreement = [](const Choice& c) -> const char* {
+      bool fits = c.number("momentum") > 0 && c.number("dampening") == 0;
+      return c.number("nesterov") == 0 || fits ? nullptr : "nesterov=1 needs momentum > 0 and dampening = 0";
     }};
 
 void adam_scalars(ScalarArgsF64& a) {
@@ -111,7 +111,7 @@ const OptimizerDef kAdagrad{
         },
     .update =
         [](UpdateArgs& u) {
-          Value* sum = u.state("sum", u.choice.hyper("initial_accumulator_value"));
+          Value* sum = u.state("sum", u.choice.number("initial_accumulator_value"));
           Node* step = u.b.make("adagrad_step", {u.param, sum, u.gradient, u.scalar("lr"), u.scalar("eps"),
                                                  u.scalar("weight_decay")});
           u.b.update(u.param, step->out(0));
@@ -134,11 +134,11 @@ const OptimizerDef kRmsprop{
           a.define("one_minus_alpha", one() - a.hyper("alpha"));
           a.define("eps", a.hyper("eps"));
           a.define("weight_decay", a.hyper("weight_decay"));
-          if (a.choice.hyper("momentum") > 0) a.define("momentum", a.hyper("momentum"));
+          if (a.choice.number("momentum") > 0) a.define("momentum", a.hyper("momentum"));
         },
     .update =
         [](UpdateArgs& u) {
-          const bool centered = u.choice.hyper("centered") != 0, momentum = u.choice.hyper("momentum") > 0;
+          const bool centered = u.choice.number("centered") != 0, momentum = u.choice.number("momentum") > 0;
           std::vector<Value*> state = {u.param, u.state("square_avg", 0)};
           if (centered) state.push_back(u.state("grad_avg", 0));
           if (momentum) state.push_back(u.state("momentum_buffer", 0));
@@ -199,26 +199,12 @@ const OptimizerDef& get_optimizer(const std::string& name) {
 
 std::string optimizers_text() { return choices_text(choices()); }
 
-double OptimizerChoice::hyper(std::string_view key) const {
-  auto it = hypers.find(key);
-  if (it != hypers.end()) return it->second;
-  const KeyDef* k = find_key(get_optimizer(name).choice.keys, key);
-  POCK_CHECK(k, "{} has no key {}", name, key);
-  return k->standard;
-}
-
-OptimizerChoice parse_optimizer(const std::string& text) {
-  ParsedChoice c = parse_choice("--optimizer", text, choices());
-  OptimizerChoice choice{c.name, c.numbers};
+Choice parse_optimizer(const std::string& text) {
+  Choice choice = parse_choice("--optimizer", text, choices());
   const OptimizerDef& def = get_optimizer(choice.name);
   if (const char* problem = def.disagreement ? def.disagreement(choice) : nullptr)
     throw error("--optimizer {}: {}", choice.name, problem);
   return choice;
-}
-
-std::string to_string(const OptimizerChoice& choice) {
-  return choice_text(get_optimizer(choice.name).choice,
-                     [&](const KeyDef& k) { return choice.hyper(k.name); });
 }
 
 namespace {
@@ -231,10 +217,8 @@ struct Key {
 // All keys of a recipe, those of the optimizer first.
 std::vector<Key> keys_of(const Recipe& r) {
   std::vector<Key> keys;
-  for (const KeyDef& k : get_optimizer(r.optimizer.name).choice.keys)
-    keys.push_back({k, r.optimizer.hyper(k.name)});
-  for (const KeyDef& k : get_schedule(r.schedule.name).choice.keys)
-    keys.push_back({k, r.schedule.number(k.name)});
+  for (const KeyDef& k : r.optimizer.keys) keys.push_back({k, r.optimizer.number(k.name)});
+  for (const KeyDef& k : r.schedule.keys) keys.push_back({k, r.schedule.number(k.name)});
   if (r.accumulate)
     keys.push_back(
         {{"accumulate", 0, 1, kMostAccumulated, false, KeyDef::whole}, static_cast<double>(r.accumulate)});

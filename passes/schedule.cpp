@@ -73,30 +73,15 @@ const ScheduleDef& get_schedule(const std::string& name) {
   POCK_CHECK(false, "no schedule {}", name);
 }
 
-double ScheduleChoice::number(std::string_view key) const {
-  auto it = numbers.find(key);
-  if (it != numbers.end()) return it->second;
-  const KeyDef* k = find_key(get_schedule(name).choice.keys, key);
-  POCK_CHECK(k, "{} has no key {}", name, key);
-  return k->standard;
-}
-
-ScheduleChoice parse_schedule(const std::string& text) {
-  ParsedChoice c = parse_choice("--schedule", text, choices());
-  for (const KeyDef& k : get_schedule(c.name).choice.keys)
-    if (std::isnan(k.standard) && !c.numbers.count(k.name))
-      throw error("--schedule {}: it needs {}=N", c.name, k.name);
-  const ScheduleChoice choice{c.name, c.numbers};
-  if (c.numbers.count("steps") && choice.number("steps") > 0 &&
+Choice parse_schedule(const std::string& text) {
+  Choice choice = parse_choice("--schedule", text, choices());
+  for (const KeyDef& k : choice.keys)
+    if (std::isnan(choice.number(k.name))) throw error("--schedule {}: it needs {}=N", choice.name, k.name);
+  if (choice.numbers.count("steps") && choice.number("steps") > 0 &&
       choice.number("warmup") >= choice.number("steps"))
     throw error("--schedule {}: warmup={} leaves nothing of steps={}, which count from the first step",
-                c.name, choice.number("warmup"), choice.number("steps"));
+                choice.name, choice.number("warmup"), choice.number("steps"));
   return choice;
-}
-
-std::string to_string(const ScheduleChoice& choice) {
-  return choice_text(get_schedule(choice.name).choice,
-                     [&](const KeyDef& k) { return choice.number(k.name); });
 }
 
 std::string schedules_text() { return choices_text(choices()); }

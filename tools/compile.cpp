@@ -107,7 +107,7 @@ std::string loops_text(const Program& program) {
 
 // What was chosen for the person, where they did not choose themselves.
 void say_choices(const CompileArgs& args, const Graph& model, const std::vector<LossChoice>& losses,
-                 const OptimizerChoice& optimizer) {
+                 const Choice& optimizer) {
   if (args.losses.empty())
     say(losses.empty() ? fmt::format("loss: output '{}' is a scalar, so it is the loss",
                                      model.output_name(static_cast<size_t>(own_loss(model))))
@@ -177,9 +177,8 @@ void check_places(const CompileArgs& args) {
     throw error("--report {} would write over the model", args.report);
 }
 
-void check_library(const ScheduleChoice& schedule) {
-  const std::vector<KeyDef>& keys = get_schedule(schedule.name).choice.keys;
-  if (find_key(keys, "steps") && schedule.number("steps") == 0)
+void check_library(const Choice& schedule) {
+  if (find_key(schedule.keys, "steps") && schedule.number("steps") == 0)
     throw error("--schedule {}: a library does not know how many steps there will be; give steps=N",
                 schedule.name);
 }

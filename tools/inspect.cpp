@@ -26,10 +26,13 @@ std::vector<LossChoice> some_losses(const Graph& model) {
   } catch (const Error&) {
   }
   std::vector<LossChoice> losses;
-  for (size_t i = 0; i < model.outputs().size(); ++i)
-    if (is_float(model.outputs()[i]->type.dtype) && model.outputs()[i]->type.rank() > 0)
-      losses.push_back({model.output_name(i), "mse", {}, {}});
-  if (losses.empty()) losses.push_back({"", "mse", {}, {}});
+  LossChoice any = parse_loss("mse");
+  for (size_t i = 0; i < model.outputs().size(); ++i) {
+    if (!is_float(model.outputs()[i]->type.dtype) || model.outputs()[i]->type.rank() == 0) continue;
+    any.output = model.output_name(i);
+    losses.push_back(any);
+  }
+  if (losses.empty()) losses.push_back(any);
   return losses;
 }
 

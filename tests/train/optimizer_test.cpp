@@ -14,10 +14,10 @@ namespace {
 using Numbers = std::vector<double>;
 
 struct Reference {
-  OptimizerChoice choice;
+  Choice choice;
   Numbers w, first, second, third;  // momentum, or averages
 
-  double key(const char* name) const { return choice.hyper(name); }
+  double key(const char* name) const { return choice.number(name); }
 
   void step(const Numbers& gradient, int t) {
     for (size_t i = 0; i < w.size(); ++i) {

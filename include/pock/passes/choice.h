@@ -1,11 +1,10 @@
 // What --optimizer, --schedule and --loss take: NAME[:key=value,...].
 //
 //   const std::vector<ChoiceDef> all = {{"huber", "...", {{"delta", 1, 0, kMost}}}};
-//   ParsedChoice c = parse_choice("--loss", "huber:delta=2", all);
-//   c.numbers["delta"] == 2
+//   Choice c = parse_choice("--loss", "huber:delta=2", all);
+//   c.number("delta") == 2
 #pragma once
 
-#include <functional>
 #include <limits>
 #include <map>
 #include <string>
@@ -30,18 +29,21 @@ struct ChoiceDef {
   std::vector<KeyDef> keys;
 };
 
-// What was given; what is not there has its default.
-struct ParsedChoice {
+// What was chosen, and the values that were given.
+struct Choice {
   std::string name;
+  std::vector<KeyDef> keys;  // all that it takes
   std::map<std::string, double, std::less<>> numbers;
   std::map<std::string, std::string, std::less<>> texts;
+
+  double number(std::string_view key) const;  // the given one or the default; NaN where there is neither
 };
 
 const KeyDef* find_key(const std::vector<KeyDef>&, std::string_view name);
 // Throws Error that lists the choices, or every key that is wrong.
-ParsedChoice parse_choice(const char* flag, const std::string& text, const std::vector<ChoiceDef>& all);
+Choice parse_choice(const char* flag, const std::string& text, const std::vector<ChoiceDef>& all);
 // "sgd:lr=0.01,momentum=0", with all keys.
-std::string choice_text(const ChoiceDef&, const std::function<double(const KeyDef&)>& value);
+std::string to_string(const Choice&);
 // "sgd (lr=0.01, momentum=0), adam (...)", for --help.
 std::string choices_text(const std::vector<ChoiceDef>& all);
 

@@ -1,13 +1,12 @@
 // Losses. One LossDef in passes/loss.cpp is all that pock knows of one: its keys, its labels, its loss of a sample.
 //
 //   LossChoice c = parse_loss("boxes=huber:delta=0.5,weight=2");
-//   c.output == "boxes", c.name == "huber", c.key("delta") == 0.5
+//   c.output == "boxes", c.name == "huber", c.number("delta") == 0.5
 //
 // The loss of a step is the weighted sum over the outputs that have one; for each the mean over its labels, counted
 // by their weights: 0 for those that are ignored, the class's where classes have weights, else 1.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -17,13 +16,10 @@ namespace pock {
 
 class Graph;
 
-struct LossChoice {
-  std::string output;  // of the model; empty: its first
-  std::string name;
-  std::map<std::string, double, std::less<>> keys;  // what was given; the rest are defaults
-  std::vector<float> class_weights;                 // empty: all 1
+struct LossChoice : Choice {
+  std::string output;                // of the model; empty: its first
+  std::vector<float> class_weights;  // empty: all 1
 
-  double key(std::string_view) const;  // NaN where there is none and no default
   // Labels weigh different amounts, so that a mean needs the sum of their weights.
   bool weighted() const;
 };

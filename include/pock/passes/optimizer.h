@@ -2,8 +2,8 @@
 // a step, clipping. One OptimizerDef is all that pock knows of an optimizer: keys and defaults, the numbers computed
 // once a step, state, and the update of one parameter.
 //
-//   OptimizerChoice c = parse_optimizer("adam:lr=0.01");
-//   c.hyper("beta1") == 0.9
+//   Choice c = parse_optimizer("adam:lr=0.01");
+//   c.number("beta1") == 0.9
 #pragma once
 
 #include <functional>
@@ -15,28 +15,13 @@
 
 namespace pock {
 
-struct OptimizerChoice {
-  std::string name = "sgd";
-  std::map<std::string, double, std::less<>> hypers;  // what was given; the rest are defaults
-
-  double hyper(std::string_view key) const;  // the given value or the default
-};
-
 // "adam:lr=0.001,beta1=0.9", "sgd". Throws Error naming the optimizers or keys there are.
-OptimizerChoice parse_optimizer(const std::string& text);
-std::string to_string(const OptimizerChoice&);  // with all keys
+Choice parse_optimizer(const std::string& text);
 
-// How the learning rate goes from step to step.
-struct ScheduleChoice {
-  std::string name = "constant";
-  std::map<std::string, double, std::less<>> numbers;
-
-  double number(std::string_view key) const;  // the given value or the default
-};
-// "cosine:steps=1000,warmup=50". Throws Error naming the schedules or keys there are.
-ScheduleChoice parse_schedule(const std::string& text);
-std::string to_string(const ScheduleChoice&);  // with all keys
-std::string schedules_text();                  // all with their keys and defaults
+// How the learning rate goes from step to step: "cosine:steps=1000,warmup=50". Throws Error naming the schedules or keys
+// there are.
+Choice parse_schedule(const std::string& text);
+std::string schedules_text();  // all with their keys and defaults
 
 // What a schedule's formula reads: the rate that the optimizer was given, the steps done before this one, and the
 // schedule's keys.
@@ -56,8 +41,7 @@ inline constexpr double kLeastClip = std::numeric_limits<float>::min(),
                         kMostClip = std::numeric_limits<float>::max();
 
 struct Recipe {
-  OptimizerChoice optimizer;
-  ScheduleChoice schedule;
+  Choice optimizer = parse_optimizer("sgd"), schedule = parse_schedule("constant");
   // Batches whose mean gradient makes a step; the trainer may change it. 0: a step is one batch.
   int64_t accumulate = 0;
   std::optional<double> clip_value, clip_norm;  // of every element of the gradient; of all of it
@@ -69,7 +53,7 @@ struct Recipe {
 
 // What defines the step's scalars: formulas in double over hyper-parameters and the step number.
 struct ScalarArgsF64 {
-  const OptimizerChoice& choice;
+  const Choice& choice;
   std::function<loop::Expr(const std::string& key)> hyper;  // "lr": as the schedule has it
   loop::Expr step;                                          // counts from 1
   std::function<void(const std::string& name, loop::Expr)> define;
@@ -77,7 +61,7 @@ struct ScalarArgsF64 {
 
 struct UpdateArgs {
   Builder& b;
-  const OptimizerChoice& choice;
+  const Choice& choice;
   Value* param;
   Value* gradient;
   std::function<Value*(const std::string& slot, double initial)> state;  // of the parameter's shape
@@ -89,7 +73,7 @@ struct OptimizerDef {
   void (*scalars)(ScalarArgsF64&);
   void (*update)(UpdateArgs&);  // ends in b.update(param, ...) and one for each state
   // What is wrong with keys that are good one by one; null where none depends on another.
-  const char* (*disagreement)(const OptimizerChoice&) = nullptr;
+  const char* (*disagreement)(const Choice&) = nullptr;
 };
 
 const std::vector<const OptimizerDef*>& all_optimizers();
