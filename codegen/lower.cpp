@@ -66,9 +66,6 @@ void lay_out(Program& p) {
       }
     }
   }
-  constexpr int64_t kLimit = int64_t{3} << 29;  // code reaches the section by 32-bit offsets
-  if (p.weights.bytes > kLimit)
-    throw error("the weights take {} bytes; a program can hold at most {}", p.weights.bytes, kLimit);
 }
 
 // The runtime fills every input sample by sample.

@@ -35,6 +35,10 @@ static void put_json(struct pock_text* out) {
     pock_format(out, "%s\"%s\":", i ? "," : "{", texts[i].key);
     pock_put_json(out, texts[i].value);
   }
+  if (p->weights_file) {
+    pock_format(out, ",\"weights_file\":");
+    pock_put_json(out, p->weights_file);
+  }
   uint64_t numbers, bytes = measure_trained(&numbers);
   pock_format(out,
               ",\"batch\":%d,\"threads\":%d,\"seed\":%llu,\"trained\":%llu,\"trained_bytes\":%llu,"
@@ -114,6 +118,7 @@ static void put_plain(struct pock_text* out) {
   put_size_line(out, "parameters", p->params_bytes);
   put_size_line(out, "optimizer ", p->state_bytes);
   put_size_line(out, "weights   ", p->weights_bytes);
+  if (p->weights_file) pock_format(out, "    in '%s' beside the program\n", p->weights_file);
   uint64_t numbers, bytes = measure_trained(&numbers);
   pock_format(out, "trains     %s: %llu numbers, %zu", p->scheme, (unsigned long long)numbers, (size_t)bytes);
   for (uint32_t i = 0; i < p->tensor_count; ++i) {

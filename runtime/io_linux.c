@@ -121,6 +121,10 @@ int64_t pock_link(const char* from, const char* to) {
 
 int64_t pock_unlink(const char* path) { return pock_syscall(SYS_unlinkat, HERE, (long)path, 0); }
 
+int64_t pock_program_path(char* path, uint64_t room) {
+  return pock_syscall6(SYS_readlinkat, HERE, (long)"/proc/self/exe", (long)path, (long)room, 0, 0);
+}
+
 const char* pock_reason(int64_t error) {
   // Each with the number of the error, in octal, before it and a null behind it.
   static const char reasons[] =

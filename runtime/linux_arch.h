@@ -28,6 +28,7 @@ enum {
   SYS_unlinkat = 263,
   SYS_renameat = 264,
   SYS_linkat = 265,
+  SYS_readlinkat = 267,
   SYS_statx = 332
 };
 
@@ -74,6 +75,7 @@ enum {
   SYS_unlinkat = 35,
   SYS_renameat = 38,
   SYS_linkat = 37,
+  SYS_readlinkat = 78,
   SYS_statx = 291
 };
 

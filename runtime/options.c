@@ -53,6 +53,16 @@ static const struct option options[] = {
     {"--json", NULL, "as JSON", INFO, FLAG, FIELD(info_json)},
 };
 enum { OPTIONS = sizeof options / sizeof *options };
+// In programs that have such a file.
+static const struct option weights_file = {
+    "--weights-file",       "FILE", "where the file is that belongs beside the program",
+    TRAIN | EVAL | PREDICT, NAME,   FIELD(weights_file)};
+
+// One after the other, then NULL.
+static const struct option* option_at(uint32_t i) {
+  if (i < OPTIONS) return &options[i];
+  return i == OPTIONS && pock_program.weights_file ? &weights_file : NULL;
+}
 
 static const struct {
   char name[8];
@@ -92,8 +102,9 @@ static enum pock_command print_help(enum pock_command command) {
   } else {
     pock_format(&out, "usage: trainer %s %s\n\n%s\n\n", commands[command].name, commands[command].usage,
                 commands[command].purpose);
-    for (int i = 0; i < OPTIONS; ++i)
-      if (options[i].commands >> command & 1) put_option(&out, &options[i]);
+    const struct option* o;
+    for (uint32_t i = 0; (o = option_at(i)); ++i)
+      if (o->commands >> command & 1) put_option(&out, o);
   }
   return pock_print("help", buffer, pock_text_size(&out)) ? POCK_DONE : POCK_FAILED;
 }
@@ -263,10 +274,9 @@ static bool parse_command(struct parser* p, char** argv, enum pock_command comma
       return true;
     }
     uint32_t i = 0;
-    while (i < OPTIONS && !(options[i].commands >> command & 1 && pock_equal(*argv, options[i].name))) ++i;
-    if (i == OPTIONS)
-      return pock_complain("unknown option '%s'; see trainer %s --help", *argv, commands[command].name);
-    const struct option* o = &options[i];
+    const struct option* o;
+    while ((o = option_at(i)) && !(o->commands >> command & 1 && pock_equal(*argv, o->name))) ++i;
+    if (!o) return pock_complain("unknown option '%s'; see trainer %s --help", *argv, commands[command].name);
     if (o->kind < NUMBER || o->kind == LOG) {
       if (p->seen >> i & 1) return pock_complain("%s was given twice", *argv);
       p->seen |= (uint32_t)1 << i;

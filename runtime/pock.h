@@ -100,9 +100,9 @@ struct pock_hyper {
 
 struct pock_buffers {
   char* arena;          // activations, gradients, workspace, inputs
-  char* params;         // trained tensors and statistics, copied from the weights section at start
+  char* params;         // trained tensors and statistics, copied from the weights at start
   char* state;          // optimizer state, at start as its tensors say
-  const char* weights;  // the weights section, read only; frozen tensors are read from here
+  const char* weights;  // the weights, read only; frozen tensors are read from here
   float* scalars;       // what pock_program.scalars wrote; the first is the learning rate
 };
 
@@ -131,7 +131,9 @@ struct pock_program {
   const struct pock_output* outputs;  // in the model's order
   const struct pock_loss* losses;
   const struct pock_hyper* hypers;
-  const char* weights;  // [0, params_bytes): the params block at start; frozen ones follow
+  // [0, params_bytes): the params block at start; frozen ones follow. A section of the program, or NULL: then they are
+  // the data of a file of the name weights_file, in the program's folder.
+  const char *weights, *weights_file;
   uint64_t arena_bytes, params_bytes, state_bytes, weights_bytes;
   uint64_t scalars_count;
   uint64_t loss_offset;  // f32 scalar in the arena, valid after forward()
@@ -142,6 +144,7 @@ struct pock_program {
   uint32_t batch;
   uint32_t threads;  // planned for at most this many
   uint32_t skips;    // steps whose loss or gradient is not finite are left out, instead of ending the run
+  uint32_t weights_header_crc, weights_crc;  // of the weights file (weights_file.h)
 
   // Step inputs: floats from hyper-parameters in double, and the words that randomness in the model comes from.
   // `step`, `batch` within the step and `micro_step`, the number of batches used since the first step with this one,

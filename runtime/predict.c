@@ -64,6 +64,7 @@ static bool failed(const struct target* target, int64_t error) {
 static bool collides(const struct pock_trainer* t, const struct target* targets, uint32_t i) {
   const struct target* target = &targets[i];
   bool same = t->options.weights && pock_same_file(target->path, t->options.weights);
+  if (pock_program.weights_file) same |= pock_same_file(target->path, t->options.weights_file);
   for (uint32_t k = 0; k < pock_program.input_count; ++k)
     same |= t->options.data[k] && pock_same_file(target->path, t->options.data[k]);
   for (uint32_t k = 0; k < i; ++k) same |= pock_same_file(target->fresh, targets[k].fresh);

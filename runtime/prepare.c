@@ -38,6 +38,7 @@ static bool reserve_memory(struct pock_trainer* t) {
   t->memory.state = take(&at, p->state_bytes);
   t->memory.scalars = take(&at, scalars);
   t->memory.weights = p->weights;
+  if (p->weights_file && !pock_open_weights(t)) return false;
   pock_start_values(p, &t->memory);
   return true;
 }

@@ -72,6 +72,8 @@ int64_t pock_link(const char* from, const char* to);
 int64_t pock_unlink(const char* path);
 bool pock_same_file(const char* a, const char* b);  // both there, and one file
 const char* pock_reason(int64_t error);             // "no such file or directory"
+// Of this program, as the system has it; without a null. Its length, at most `room`.
+int64_t pock_program_path(char* path, uint64_t room);
 void* pock_reserve(
     uint64_t bytes);  // zeroed, 2 MiB aligned, huge pages where they fit; NULL when out of memory
 __attribute__((noreturn)) void pock_exit(int status);
@@ -214,6 +216,11 @@ enum pock_verdict pock_check_checkpoint(const struct pock_program* program, cons
                                         struct pock_text* why);
 void pock_load_checkpoint(const struct pock_program* program, const struct pock_checkpoint* checkpoint,
                           const struct pock_buffers* memory);
+
+// ---- weights_file.c
+// NULL if the file is the program's and whole, after pointing `weights` at its data; else what is wrong with it.
+const char* pock_check_weights(const struct pock_program* program, const struct pock_file* file,
+                               const char** weights);
 
 // ---- step.c
 // Parameters and optimizer state as they are before the first step; the state was zero.

@@ -2,7 +2,7 @@
 #include "runtime.h"
 
 void pock_start_values(const struct pock_program* p, const struct pock_buffers* memory) {
-  memcpy(memory->params, p->weights, p->params_bytes);
+  memcpy(memory->params, memory->weights, p->params_bytes);
   for (uint32_t i = 0; i < p->tensor_count; ++i) {
     const struct pock_tensor* t = &p->tensors[i];
     float* state = (float*)(memory->state + t->offset);

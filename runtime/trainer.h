@@ -29,6 +29,7 @@ struct pock_options {
   uint64_t checkpoint_every, patience;  // 0 where not given
   double time_limit;                    // seconds; 0 where not given
   const char *checkpoint, *resume, *weights;
+  const char* weights_file;  // of programs that have one: where it is, known after pock_open_weights()
   bool evaluate, seed_given, no_shuffle, poison_arena, log_json, info_json;
 };
 // False after printing what is wrong. The arrays are the caller's, zeroed and as long as the program's
@@ -46,26 +47,30 @@ struct pock_labels {
 };
 
 struct pock_trainer {
-  struct pock_options options;
   struct pock_buffers memory;
   struct pock_threads threads;
+  struct pock_progress progress;
   uint32_t thread_count;
   struct pock_dataset train, eval;  // `eval` and `predict` read what is in `train`
   uint64_t samples_a_step;
   struct pock_score score;     // of the last evaluation
   struct pock_mean* terms;     // of the evaluation going on, for each loss
   struct pock_labels* labels;  // likewise, for each input
-  struct pock_progress progress;
-  double deadline;        // by pock_seconds(); 0: none
-  const char* best_path;  // FILE.best, with --patience and --checkpoint
-  bool keep_previous;     // FILE.prev may be replaced: FILE is good
-  uint32_t columns;       // of the terminal on standard error; 0: it is none
+  double deadline;             // by pock_seconds(); 0: none
+  const char* best_path;       // FILE.best, with --patience and --checkpoint
+  bool keep_previous;          // FILE.prev may be replaced: FILE is good
+  uint32_t columns;            // of the terminal on standard error; 0: it is none
+  struct pock_options options;
 };
 
 // ---- prepare.c: machine, data, memory, checkpoint, threads. False after printing what is wrong.
 bool pock_prepare(struct pock_trainer* t);
 // A zeroed table with an entry for each of `count` things. Without memory for it the program ends.
 void* pock_table(uint64_t count, uint64_t bytes);
+
+// ---- weights_file.c
+// Points memory.weights at a program's weights file, which it checks whole. False after printing what is wrong.
+bool pock_open_weights(struct pock_trainer* t);
 
 // ---- train.c, evaluate.c, predict.c, info.c: the commands
 int pock_train(struct pock_trainer* t);

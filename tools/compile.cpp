@@ -9,6 +9,7 @@
 #include "pock/frontends/import.h"
 #include "pock/ir/text.h"
 #include "pock/passes/passes.h"
+#include "pock/support/mapped_file.h"
 #include "pock/support/new_file.h"
 
 namespace pock {
@@ -91,6 +92,8 @@ nlohmann::ordered_json report_json(const CompileArgs& args, const Program& progr
           {"parameter_bytes", parameters},
           {"trained_parameter_bytes", trained},
           {"optimizer_state_bytes", state},
+          {"weights_bytes", program.weights.bytes},
+          {"weights_file", program.weights_file.name},
           {"code_bytes", code},
           {"seconds", seconds},
           {"passes", passes(graphs.train_runs)},
@@ -116,7 +119,13 @@ void say_choices(const CompileArgs& args, const Graph& model, const std::vector<
   if (args.optimizer.empty()) say(fmt::format("optimizer: none given, so {}", to_string(optimizer)));
 }
 
-void say_result(const std::vector<std::string>& places, const Program& program, size_t bytes,
+// A file that is written.
+struct Result {
+  std::string place;
+  std::vector<std::string> parts;
+};
+
+void say_result(const CompileArgs& args, const std::vector<Result>& results, const Program& program,
                 double seconds) {
   const Plan& plan = program.train_plan;
   say(fmt::format("trained: {}", program.options.scheme));
@@ -126,12 +135,18 @@ void say_result(const std::vector<std::string>& places, const Program& program, 
       bytes_text(std::max(plan.lower_bound, program.infer_plan.lower_bound)),
       plan.peak_node ? "'" + plan.peak_node->loc.name + "'" : "none", bytes_text(program.params.bytes),
       bytes_text(program.state.bytes)));
-  const std::string& out = places[0];
-  std::string what = out == "-" ? "to standard output" : fmt::format("{}", fmt::join(places, " and ")), next;
-  if (out != "-" && places.size() == 1)
+  if (const std::string& name = program.weights_file.name; !name.empty())
+    say(fmt::format(
+        "weights {} in '{}', which belongs beside the program{}", bytes_text(program.weights.bytes), name,
+        args.weights_file ? "" : fmt::format(": they are more than {}", bytes_text(kLargestSection))));
+  const std::string& out = results[0].place;
+  const auto bytes = static_cast<int64_t>(results[0].parts[0].size());
+  std::string what = out == "-" ? "to standard output" : out, next;
+  for (size_t i = 1; i < results.size(); ++i) what += " and " + results[i].place;
+  if (out != "-" && args.emit == "exe")
     next = fmt::format("; try {}{} train --help", out.find('/') == std::string::npos ? "./" : "", out);
-  say(fmt::format("wrote {} ({}, {} kernels) in {:.1f} s{}", what, bytes_text(static_cast<int64_t>(bytes)),
-                  program.kernels.size(), seconds, next));
+  say(fmt::format("wrote {} ({}, {} kernels) in {:.1f} s{}", what, bytes_text(bytes), program.kernels.size(),
+                  seconds, next));
 }
 
 std::string code(Program& program, const std::string& kind) {
@@ -155,12 +170,34 @@ std::string library_name(const CompileArgs& args) {
   return name;
 }
 
-// The files that are written, the report aside.
-std::vector<std::string> results(const CompileArgs& args) {
+// Where that is written which --emit says.
+std::vector<std::string> places(const CompileArgs& args) {
   if (args.emit != "lib") return {args.out.empty() ? "-" : args.out};
   fs::path folder = fs::path(args.out).parent_path();
   std::string name = library_name(args);
   return {(folder / ("lib" + name + ".a")).string(), (folder / (name + ".h")).string()};
+}
+
+// The file beside a program that its weights go to: where the system will find the program, links followed.
+std::string weights_place(const CompileArgs& args, int64_t bytes = 0) {
+  const std::string why =
+      args.weights_file
+          ? "--weights-file"
+          : fmt::format("the weights take {}, for which a program has a file beside it", bytes_text(bytes));
+  if (args.emit != "exe")
+    throw error("{}: --emit {} has no such file; a library or an object file holds its weights itself", why,
+                args.emit);
+  const std::string program = end_of_links(args.out), place = program + ".safetensors";
+  std::error_code code;
+  if (args.out == "-" || (fs::exists(program, code) && !fs::is_regular_file(program, code)))
+    throw error("{}: -o '{}' is no file that it could be beside", why, args.out);
+  if (same_place(place, args.model) || (!args.report.empty() && same_place(place, args.report)))
+    throw error("{}: '{}' would be the model or the report; give -o another name", why, place);
+  const bool free = !fs::exists(place, code) ||
+                    (fs::is_regular_file(place, code) && is_weights_file(MappedFile(place).bytes()));
+  if (!free)
+    throw error("{}: there is a '{}' that is no weights file of pock; give -o another name", why, place);
+  return place;
 }
 
 // What is read must not be written over, nor one result by another.
@@ -168,13 +205,27 @@ void check_places(const CompileArgs& args) {
   if (args.model.empty()) throw error("the name of the model is empty");
   if (args.emit == "graph" && !args.report.empty())
     throw error("--report describes a compiled program; --emit graph ends before there is one");
-  for (const std::string& out : results(args)) {
+  for (const std::string& out : places(args)) {
     if (same_place(out, args.model)) throw error("-o {} would write over the model", out);
     if (!args.report.empty() && same_place(args.report, out))
       throw error("-o and --report are both '{}'", out);
   }
+  if (args.weights_file) weights_place(args);
   if (!args.report.empty() && same_place(args.report, args.model))
     throw error("--report {} would write over the model", args.report);
+}
+
+// All but the report.
+std::vector<Result> emit_all(const CompileArgs& args, Program& program) {
+  std::vector<Result> results;
+  for (const std::string& place : places(args)) results.push_back({place, {}});
+  if (args.weights_file || (args.emit == "exe" && program.weights.bytes > kLargestSection)) {
+    const std::string place = weights_place(args, program.weights.bytes);
+    results.push_back({place, move_weights_to_file(program, fs::path(place).filename().string())});
+  }
+  results[0].parts = {code(program, args.emit)};
+  if (args.emit == "lib") results[1].parts = {library_header(program)};
+  return results;
 }
 
 void check_library(const Choice& schedule) {
@@ -230,20 +281,20 @@ void run_compile(const CompileArgs& args) {
   if (args.emit == "lib") compile.library = library_name(args);
   Program program = lower(*graphs.train, *graphs.infer, compile);
 
-  std::vector<std::string> contents = {code(program, args.emit)};
-  if (args.emit == "lib") contents.push_back(library_header(program));
+  std::vector<Result> results = emit_all(args, program);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   std::optional<NewFile> report;
   if (!args.report.empty())
     report.emplace(args.report, report_json(args, program, graphs, seconds.count()).dump(2) + "\n");
-  std::vector<std::string> places = results(args);
   std::vector<std::unique_ptr<NewFile>> files;
-  for (size_t i = 0; i < places.size(); ++i)
-    files.push_back(std::make_unique<NewFile>(places[i], contents[i], args.emit == "exe"));
-  for (auto& file : files) file->commit();
+  for (const Result& r : results)
+    files.push_back(std::make_unique<NewFile>(r.place,
+                                              std::vector<std::string_view>(r.parts.begin(), r.parts.end()),
+                                              args.emit == "exe" && &r == &results[0]));
+  // The first one last: where a program is, its weights are.
+  for (size_t i = files.size(); i-- > 0;) files[i]->commit();
   if (report) report->commit();
-  if (args.emit == "exe" || args.emit == "lib")
-    say_result(places, program, contents[0].size(), seconds.count());
+  if (args.emit == "exe" || args.emit == "lib") say_result(args, results, program, seconds.count());
 }
 
 }  // namespace pock

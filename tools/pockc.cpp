@@ -156,6 +156,11 @@ void add_compile(CLI::App& app) {
   c->add_option("--emit", a->emit, "what to write")
       ->check(CLI::IsMember(emit_choices()))
       ->capture_default_str();
+  c->add_flag(
+      "--weights-file", a->weights_file,
+      "write the weights to OUTPUT.safetensors, which belongs beside the program, instead of into it; so "
+      "it is by itself where they take more than " +
+          std::to_string(kLargestSection >> 20) + " MiB");
   c->add_option("--report", a->report, "write memory, passes and kernels as JSON to this file");
 
   add_step(c, *a);

@@ -66,6 +66,14 @@ void check_needs_nothing(const std::string& object) {
   }
 }
 
+// Code reaches the section by 32-bit offsets.
+void check_reach(const Program& program) {
+  constexpr int64_t kLimit = int64_t{3} << 29;
+  if (program.weights.bytes > kLimit)
+    throw error("the weights take {} bytes; a library or an object file can hold at most {}",
+                program.weights.bytes, kLimit);
+}
+
 void measure(Program& program, const std::vector<std::vector<std::string>>& names,
              const std::string& object) {
   auto file = must(llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(object, "program")));
@@ -82,6 +90,11 @@ void measure(Program& program, const std::vector<std::vector<std::string>>& name
 
 std::string emit(Program& program, Emit what) {
   const Target& target = program.options.target;
+  const bool in_file = !program.weights_file.name.empty();
+  if (what == Emit::exe || what == Emit::lib || what == Emit::obj) {
+    POCK_CHECK(!in_file || what == Emit::exe, "only a program finds its weights in a file");
+    if (!in_file) check_reach(program);
+  }
   llvm::LLVMContext context;
   llvm::Module module("pock", context);
   std::unique_ptr<llvm::TargetMachine> machine =
@@ -110,6 +123,7 @@ std::string emit(Program& program, Emit what) {
   if (what == Emit::assembly) return to_assembly(module, *machine);
   const std::string object = to_object(module, *machine);
   measure(program, names, object);
+  if (in_file) return link_program({object});
   const std::string weights = data_object(weights_section(program), weights_symbol(program), kElfX86_64);
   // The weights first: they begin a page, and nothing else does.
   if (what == Emit::exe) return link_program({weights, object});

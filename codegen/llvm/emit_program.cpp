@@ -26,9 +26,7 @@ class Tables {
     const std::vector<Constant*> tensors = this->tensors(), inputs = this->inputs(),
                                  outputs = this->outputs(), losses = this->losses(), hypers = this->hypers();
     const StepParts parts = step_parts(train);
-    auto* weights = new llvm::GlobalVariable(module_, b_.getInt8Ty(), true,
-                                             llvm::GlobalValue::ExternalLinkage, nullptr, weights_symbol(p_));
-    weights->setVisibility(llvm::GlobalValue::HiddenVisibility);
+    const bool in_file = !p_.weights_file.name.empty();
     Constant* program = record({text(p_.options.model_name),
                                 text(train.model_hash),
                                 text(p_.options.recipe.optimizer.name),
@@ -42,7 +40,8 @@ class Tables {
                                 table(outputs),
                                 table(losses),
                                 table(hypers),
-                                weights,
+                                in_file ? null() : section(),
+                                in_file ? text(p_.weights_file.name) : null(),
                                 u64(p_.options.library.empty() ? p_.arena_bytes() : library_arena_bytes(p_)),
                                 u64(p_.params.bytes),
                                 u64(p_.state.bytes),
@@ -60,6 +59,8 @@ class Tables {
                                 u32(p_.batch),
                                 u32(p_.options.threads),
                                 u32(p_.options.recipe.skip_nonfinite),
+                                u32(p_.weights_file.header_crc),
+                                u32(p_.weights_file.data_crc),
                                 entries.scalars,
                                 entries.forward,
                                 entries.backward,
@@ -96,6 +97,12 @@ class Tables {
   }
   Constant* dims(const Dims& d) {
     return d.empty() ? null() : global(llvm::ConstantDataArray::get(c_, llvm::ArrayRef<int64_t>(d)));
+  }
+  Constant* section() {
+    auto* weights = new llvm::GlobalVariable(module_, b_.getInt8Ty(), true,
+                                             llvm::GlobalValue::ExternalLinkage, nullptr, weights_symbol(p_));
+    weights->setVisibility(llvm::GlobalValue::HiddenVisibility);
+    return weights;
   }
   Constant* table(const std::vector<Constant*>& rows) {
     if (rows.empty()) return null();

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "elements.h"
+#include "pock/ir/stored.h"
 #include "pock/ir/text.h"
 #include "pock/support/mapped_file.h"
 #include "pock/support/new_file.h"
@@ -11,28 +12,6 @@ namespace pock {
 namespace {
 
 std::string side_file(const std::string& path) { return path + ".safetensors"; }
-
-// Masks are stored as the bytes they are.
-const char* stored_dtype(DType t) {
-  switch (t) {
-    case DType::f32:
-      return "F32";
-    case DType::f64:
-      return "F64";
-    case DType::i8:
-      return "I8";
-    case DType::i32:
-      return "I32";
-    case DType::i64:
-      return "I64";
-    case DType::u8:
-    case DType::mask:
-      break;
-  }
-  return "U8";
-}
-
-Dims stored_dims(const Type& t) { return t.dtype == DType::mask ? Dims{t.bytes()} : t.dims; }
 
 // Whether the data of a leaf, if it has any, stands in the side file.
 bool is_stored(const Value* v) {
@@ -58,10 +37,8 @@ std::unique_ptr<NewFile> save_data(const Graph& g, const std::string& path) {
     any = any || v->data;
     Data data = v->data;
     if (!data) zeros.push_back(data = std::make_shared<const std::vector<std::byte>>(v->type.bytes()));
-    tensors.push_back({key_of(v, names),
-                       {stored_dtype(v->type.dtype),
-                        stored_dims(v->type),
-                        {reinterpret_cast<const char*>(data->data()), data->size()}}});
+    tensors.emplace_back(key_of(v, names),
+                         stored_tensor(v->type, {reinterpret_cast<const char*>(data->data()), data->size()}));
   }
   if (!any) return nullptr;
   std::string head = safetensors_head(tensors);
@@ -83,7 +60,8 @@ void load_data(Graph& g, const std::string& path) {
       throw error("{} has no tensor '{}'", path, key);
     }
     const StoredTensor& t = found->second;
-    if (t.dtype != stored_dtype(v->type.dtype) || t.dims != stored_dims(v->type))
+    const StoredTensor wanted = stored_tensor(v->type, {});
+    if (t.dtype != wanted.dtype || t.dims != wanted.dims)
       throw error("{}: tensor '{}' is {}{}, the graph has {}", path, key, t.dtype, to_string(t.dims),
                   to_string(v->type));
     v->data = make_data(t.bytes.data(), t.bytes.size());

@@ -30,6 +30,8 @@ void write_all(int file, std::string_view bytes, const std::string& path) {
   }
 }
 
+}  // namespace
+
 std::string end_of_links(const std::string& path) {
   constexpr int kMost = 40;  // as the system has it
   fs::path end = path;
@@ -38,8 +40,6 @@ std::string end_of_links(const std::string& path) {
     end = end.parent_path() / fs::read_symlink(end, code);
   return end.string();
 }
-
-}  // namespace
 
 NewFile::NewFile(std::string path, std::string_view bytes, bool executable)
     : NewFile(std::move(path), std::vector<std::string_view>{bytes}, executable) {}

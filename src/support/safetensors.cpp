@@ -134,15 +134,18 @@ Safetensors parse_safetensors(std::string_view file, const std::string& path) {
   return Parser(file, path).run();
 }
 
-std::string safetensors_head(const std::vector<std::pair<std::string, StoredTensor>>& tensors) {
+std::string safetensors_head(const std::vector<std::pair<std::string, StoredTensor>>& tensors,
+                             const std::vector<std::pair<std::string, std::string>>& metadata,
+                             size_t alignment) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  for (const auto& [key, text] : metadata) header["__metadata__"][key] = text;
   size_t at = 0;
   for (const auto& [name, t] : tensors) {
     header[name] = {{"dtype", t.dtype}, {"shape", t.dims}, {"data_offsets", {at, at + t.bytes.size()}}};
     at += t.bytes.size();
   }
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
-  text.resize((text.size() + 7) / 8 * 8, ' ');
+  text.resize((8 + text.size() + alignment - 1) / alignment * alignment - 8, ' ');
   std::string head(8, '\0');
   for (int i = 0; i < 8; ++i) head[i] = static_cast<char>(text.size() >> (8 * i));
   return head + text;

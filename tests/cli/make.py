@@ -52,6 +52,24 @@ def save_types():
     onnx.save(model, HERE / "types.onnx")
 
 
+def save_large():
+    """A weight of more than 256 MiB whose data the test makes: mean(x large) w."""
+    value = helper.make_tensor_value_info
+    rows, columns = 8200, 8192
+    large = TensorProto(name="large", data_type=TensorProto.FLOAT, dims=[rows, columns],
+                        data_location=TensorProto.EXTERNAL)
+    for key, text in (("location", "large.data"), ("offset", "0"), ("length", str(rows * columns * 4))):
+        large.external_data.add(key=key, value=text)
+    nodes = [helper.make_node("MatMul", ["x", "large"], ["a"]),
+             helper.make_node("ReduceMean", ["a"], ["b"], axes=[1]),
+             helper.make_node("MatMul", ["b", "w"], ["y"])]
+    graph = helper.make_graph(nodes, "large", [value("x", TensorProto.FLOAT, ["N", rows])],
+                              [value("y", TensorProto.FLOAT, ["N", 3])],
+                              [large, numpy_helper.from_array(np.array([[1, -2, 3]], np.float32), "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (HERE / "large.onnx").write_bytes(model.SerializeToString())
+
+
 X = ("x", ["N", 5])
 save("optimizer_names", [("MatMul", ["x", "lr"], "a"), ("Add", ["a", "lr.momentum_buffer"], "b"), ("Mul", ["b", "step"], "loss")],
      [X], "loss", [weight("lr", 5, 3), weight("lr.momentum_buffer", 3), weight("step", 3)])
@@ -63,6 +81,7 @@ save("unbatched_input", [("MatMul", ["x", "w"], "a"), ("Mul", ["a", "s"], "y")],
      [weight("w", 5, 3)])
 save_own_loss()
 save_types()
+save_large()
 STEP = 'the "step"\nhere'
 save("step", [("MatMul", ["x", "below"], "a"), ("Round", ["a"], STEP), ("MatMul", [STEP, "above"], "y")], [X], "y",
      [weight("below", 5, 4), weight("above", 4, 3)])

@@ -15,6 +15,7 @@
 #define restrict __restrict
 extern "C" {
 #include "runtime.h"
+#include "weights_file.h"
 }
 
 namespace {
@@ -358,6 +359,52 @@ TEST_F(Checkpoint, SignedLiesAreAnswered) {
     EXPECT_EQ(check(bytes), l.verdict);
     EXPECT_NE(reason().find(l.says), std::string::npos) << reason();
   }
+}
+
+// A weights file in a block of exactly its size: nothing but its own bytes is read, and every changed bit is found.
+TEST(Weights, AnyDamageIsFound) {
+  const std::string data = "the data of some weights";
+  std::string header = std::string(POCK_WEIGHTS_START) + "00000000\",\"" POCK_WEIGHTS_HASH "\":\"" +
+                       pock_program.model_hash +
+                       "\"},\"w\":{\"dtype\":\"U8\",\"shape\":[24],\"data_offsets\":[0,24]}}";
+  header.resize((header.size() + 63) / 64 * 64 - 8, ' ');
+  const uint64_t length = header.size();
+  std::string good = std::string(reinterpret_cast<const char*>(&length), 8) + header;
+  struct pock_program program = ::pock_program;
+  program.weights_header_crc = pock_header_crc(reinterpret_cast<const uint8_t*>(good.data()), good.size());
+  program.weights_crc = pock_crc32(0, reinterpret_cast<const uint8_t*>(data.data()), data.size());
+  program.weights_bytes = data.size();
+  good.replace(POCK_CRC_AT, 8,
+               put([&](pock_text* t) { pock_format(t, "%08x", program.weights_header_crc); }));
+  good += data;
+
+  auto accepts = [&](std::vector<uint8_t> bytes) {
+    bytes.shrink_to_fit();
+    const pock_file file{bytes.data(), bytes.size()};
+    const char* found = nullptr;
+    if (pock_check_weights(&program, &file, &found)) return false;
+    EXPECT_EQ(std::string(found, data.size()), data);
+    return true;
+  };
+  ASSERT_TRUE(accepts({good.begin(), good.end()}));
+  for (size_t n = 0; n < good.size(); ++n)
+    ASSERT_FALSE(accepts({good.begin(), good.begin() + static_cast<long>(n)})) << n << " bytes";
+  for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    std::vector<uint8_t> bytes(good.begin(), good.end());
+    bytes[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+    ASSERT_FALSE(accepts(bytes)) << "bit " << bit % 8 << " of byte " << bit / 8;
+  }
+  std::mt19937 random(8);
+  for (int i = 0; i < 10000; ++i) {
+    const std::vector<uint8_t> bytes = damaged(good, random);
+    ASSERT_EQ(accepts(bytes), std::string(bytes.begin(), bytes.end()) == good);
+  }
+  // Of another model, and of another program of this one.
+  program.model_hash = "fedcba9876543210";
+  ASSERT_FALSE(accepts({good.begin(), good.end()}));
+  program = ::pock_program;
+  program.weights_bytes = data.size();
+  ASSERT_FALSE(accepts({good.begin(), good.end()}));
 }
 
 }  // namespace

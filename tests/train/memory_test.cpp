@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <ostream>
 
 #include "train/net.h"
 
@@ -26,12 +27,18 @@ int64_t mappings_of(int process) {
   return std::count(maps.begin(), maps.end(), '\n');
 }
 
-class OwnMemory : public testing::TestWithParam<std::string> {};
+struct Case {
+  std::string name, net;
+  std::vector<std::string> flags;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class OwnMemory : public testing::TestWithParam<Case> {};
 
 TEST_P(OwnMemory, IsThePlanOverFiftyEpochs) {
-  Net net(GetParam());
+  Net net(GetParam().net);
   TempDir dir;
-  compile(net, dir);
+  compile(net, dir, GetParam().flags);
   auto info = nlohmann::json::parse(run({dir / "trainer", "info", "--json"}).out);
   int64_t plan = info["arena_bytes"].get<int64_t>() + info["params_bytes"].get<int64_t>() +
                  info["state_bytes"].get<int64_t>();
@@ -75,8 +82,11 @@ TEST(ProgramSize, OfASmallNet) {
   EXPECT_LE(bytes - info["weights_bytes"].get<int64_t>(), 120 << 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, OwnMemory, testing::Values("lenet", "bn_cnn"),
-                         [](const testing::TestParamInfo<std::string>& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(
+    Nets, OwnMemory,
+    testing::Values(Case{"lenet", "lenet", {}}, Case{"bn_cnn", "bn_cnn", {}},
+                    Case{"weights_file", "bn_cnn", {"--weights-file", "--freeze", "conv1.*"}}),
+    [](const testing::TestParamInfo<Case>& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace pock::test

@@ -63,6 +63,12 @@ struct BlockLayout {
   int64_t bytes = 0;
 };
 
+// What a program knows of the file that its weights stand in.
+struct WeightsFile {
+  std::string name;  // in the program's folder; "": the weights are a section of the program
+  uint32_t header_crc = 0, data_crc = 0;
+};
+
 struct Program {
   const Graph* train = nullptr;  // forward, loss (output 0), backward, updates
   // Outputs: the model's, then those of the losses (loss_outputs), f32[] where the model has its own.
@@ -74,11 +80,18 @@ struct Program {
   BlockLayout params, state,
       weights;        // weights: params first (same offsets), then frozen tensors and constants
   int64_t batch = 1;  // samples a step
+  WeightsFile weights_file;
   int64_t arena_bytes() const { return std::max(train_plan.arena_bytes, infer_plan.arena_bytes); }
 };
 
-// Throws Error where no program can do it: weights past its limits, inputs that do not hold the same number of samples.
+// Throws Error where no program can do it: inputs that do not hold the same number of samples.
 Program lower(const Graph& train, const Graph& infer, const CompileOptions&);
+
+// Takes the weights out of the program that emit() makes. The parts of the file that must stand beside it under this name:
+// safetensors, with the names of the model file; where each tensor begins a cache line, bytes called "padding" fill up.
+std::vector<std::string> move_weights_to_file(Program&, const std::string& name);
+// Whether the bytes of a file begin as those do.
+bool is_weights_file(std::string_view);
 
 enum class Emit : uint8_t { exe, lib, obj, llvm_ir, assembly };
 // The bytes of the file. Fills in code_bytes of the kernels.

@@ -30,6 +30,8 @@ class NewFile {
   std::string stream_;     // for what cannot be written beside its place
 };
 
+// Where a path leads when the file itself is a link, or a link to a link.
+std::string end_of_links(const std::string& path);
 // Whether two paths lead to one file, or would; "-" is one too.
 bool same_place(const std::string& a, const std::string& b);
 

@@ -27,8 +27,11 @@ struct Safetensors {
 // `file` may hold anything: throws an Error that starts with `path` where it is not a whole, well-formed file.
 Safetensors parse_safetensors(std::string_view file, const std::string& path);
 
-// What stands in front of the tensors' bytes: the length, and a header that tells each tensor's place in the
-// order given. `dims` and `dtype` are used, and how long `bytes` is.
-std::string safetensors_head(const std::vector<std::pair<std::string, StoredTensor>>& tensors);
+// What stands in front of the tensors' bytes: the length, and a header that holds the metadata and tells each tensor's
+// place, in the order given. `dims` and `dtype` are used, and how long `bytes` is. The head is filled up with blanks to
+// a multiple of `alignment`, itself one of 8.
+std::string safetensors_head(const std::vector<std::pair<std::string, StoredTensor>>& tensors,
+                             const std::vector<std::pair<std::string, std::string>>& metadata = {},
+                             size_t alignment = 8);
 
 }  // namespace pock
