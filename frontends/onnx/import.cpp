@@ -277,14 +277,16 @@ class Importer {
     return found;
   }
 
-  // Samples must stay apart: what is made of a batch grows with it, but for a scalar, which may be a loss, and what is
-  // asked of shapes.
+  // Samples must stay apart: what is made of a batch grows with it, but for what is asked of shapes, and for a scalar,
+  // which may be a loss. Of that only more such may be made: where it meets samples again, they depend on each other.
   void check_rebatched(const OpRow& row, Call& call, const onnx::NodeProto& node, const Loc& loc) {
     bool in = false, out = false;
+    std::string whole;  // an input that is made of all samples
     for (const std::string& name : node.output()) out |= !name.empty() && growing_axis(name, loc) >= 0;
     for (int i = 0; i < node.input_size(); ++i) {
       const int growing = node.input(i).empty() ? -1 : growing_axis(node.input(i), loc);
       in |= growing >= 0;
+      if (of_all_samples_.count(node.input(i))) whole = node.input(i);
       if (growing >= 0 && row.along(call, i, growing))
         throw Error(
             loc,
@@ -292,6 +294,16 @@ class Importer {
             "become one of {}",
             growing, node.input(i), scope_.rebatch->from, scope_.rebatch->to);
     }
+    if (!whole.empty() && (in || out))
+      throw Error(
+          loc,
+          "reads '{}', which is made of all samples of the batch, for results of single samples, so it mixes "
+          "them: a batch of {} cannot become one of {}",
+          whole, scope_.rebatch->from, scope_.rebatch->to);
+    if (in || !whole.empty())
+      for (const std::string& name : node.output())
+        if (!name.empty() && growing_axis(name, loc) < 0 && !scope_.contents(*scope_.find(name)))
+          of_all_samples_.insert(name);
     Entry* result = node.output_size() ? scope_.find(node.output(0)) : nullptr;
     if (!in || out || !result || scope_.shape(*result).empty() || scope_.contents(*result)) return;
     throw Error(
@@ -455,8 +467,9 @@ class Importer {
   Scope scope_;
   Report misfits_, report_;  // of the options, of the model
   Body body_;
-  std::unique_ptr<Importer> before_;                      // where the batch is replaced
-  std::map<std::string, int64_t> bound_;                  // sizes of symbols
+  std::unique_ptr<Importer> before_;      // where the batch is replaced
+  std::set<std::string> of_all_samples_;  // there: what has no axis of samples, but is made of them
+  std::map<std::string, int64_t> bound_;  // sizes of symbols
   std::map<std::string, const onnx::NodeProto*> makers_;  // of every name, the first node that makes it
   std::string optimised_;                                 // an operator that graph optimisers write
 };

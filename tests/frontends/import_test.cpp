@@ -488,6 +488,68 @@ TEST(Rebatch, WorkAlongTheBatchIsNamed) {
   GetCapturedStderr();
 }
 
+// A scalar that is made of all samples may be a loss, or part of one, but must not come back to them.
+TEST(Rebatch, ScalarsOfTheBatchStayAwayFromSamples) {
+  const test::Attributes scalar = {{"keepdims", int64_t{0}}};
+  auto scores = [&](const char* reduce) {
+    Model m;
+    m.input("x", {1, 6}).random("w", {4, 6}).node("Gemm", {"x", "w"}, {"c"}, {{"transB", int64_t{1}}});
+    m.node(reduce, {"c"}, {"m"}, scalar);
+    return m;
+  };
+  auto expect_named = [](const Model& m, const std::string& node, const std::string& scalar) {
+    expect_has(m.problem({.batch = 4}),
+               "node '" + node + ": reads '" + scalar +
+                   "', which is made of all samples of the batch, for results of single samples, so it mixes "
+                   "them: a batch of 1 cannot become one of 4");
+  };
+  for (const char* reduce : {"ReduceMax", "ReduceMean", "ReduceSum", "ReduceL2"})
+    for (const char* op : {"Div", "Mul", "Sub", "Max"})
+      for (const Strings& in : {Strings{"c", "m"}, Strings{"m", "c"}}) {
+        Model m = scores(reduce);
+        m.node(op, in, {"y"}).output("y");
+        expect_named(m, std::string("y' (") + op + ")", "m");
+      }
+  Model clip = scores("ReduceMean");
+  clip.node("Clip", {"c", "", "m"}, {"y"}).output("y");
+  expect_named(clip, "y' (Clip)", "m");
+  // On a way round, with an axis of its own, and to samples that are not made of the same batch.
+  Model around = scores("ReduceMax");
+  around.ints("axis", {0}).random("b", {4});
+  around.node("Sqrt", {"m"}, {"r"}).node("Unsqueeze", {"r", "axis"}, {"u"}).node("Add", {"u", "b"}, {"v"});
+  around.node("Mul", {"c", "v"}, {"y"}).output("y");
+  expect_named(around, "y' (Mul)", "v");
+  Model expanded = scores("ReduceMax");
+  expanded.node("Shape", {"x"}, {"size"}).node("Expand", {"m", "size"}, {"y"}).output("y");
+  expect_named(expanded, "y' (Expand)", "m");
+  // In front of a model's own loss.
+  Model loss = scores("ReduceMax");
+  loss.input("t", {1}, onnx::TensorProto::INT64);
+  loss.node("Div", {"c", "m"}, {"z"}).node("SoftmaxCrossEntropyLoss", {"z", "t"}, {"loss"}).output("loss");
+  expect_named(loss, "z' (Div)", "m");
+  // All of them are said at once.
+  Model two = scores("ReduceMax");
+  two.node("Div", {"c", "m"}, {"y"}).node("Mul", {"c", "m"}, {"z"}).output("y").output("z");
+  expect_named(two, "y' (Div)", "m");
+  expect_named(two, "z' (Mul)", "m");
+}
+
+// What a loss is made of: parts, weights and penalties, all of them scalars.
+TEST(Rebatch, ALossMayHaveParts) {
+  const test::Attributes scalar = {{"keepdims", int64_t{0}}};
+  Model m;
+  m.input("x", {1, 2}).floats("w", {2}, {3, 4}).floats("half", {}, {0.5f});
+  m.node("ReduceMean", {"x"}, {"a"}, scalar).node("ReduceMax", {"x"}, {"b"}, scalar);
+  m.node("Mul", {"w", "w"}, {"q"}).node("ReduceSum", {"q"}, {"p"}, scalar);
+  m.node("Div", {"a", "b"}, {"c"})
+      .node("Mul", {"p", "half"}, {"d"})
+      .node("Add", {"c", "d"}, {"y"})
+      .output("y");
+  CaptureStderr();
+  EXPECT_EQ(run(*m.import({.batch = 3}), {1, 2, 3, 4, 6, 8}), (Numbers{13}));
+  GetCapturedStderr();
+}
+
 TEST(Weights, NumbersWithoutAxesAreConstants) {
   Model m;
   m.input("x", {2, 3}).floats("g", {}, {0.5f}).floats("w", {1}, {0.25f});
