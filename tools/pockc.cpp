@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
+#include <csignal>
 #include <iostream>
 #include <memory>
 
@@ -257,6 +258,8 @@ int run(CLI::App& app, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   hold_standard_streams();
+  std::signal(SIGXFSZ,
+              SIG_IGN);  // a file that would become too large is a write that fails, as on a full disk
   CLI::App app("pockc turns a trained model into a program that goes on training it");
   app.set_version_flag("--version", "pockc " POCK_VERSION);
   app.require_subcommand(1);
