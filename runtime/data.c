@@ -297,11 +297,10 @@ bool pock_open_dataset(const struct pock_program* program, const char* const* pa
   const struct pock_source* first = NULL;
   for (uint32_t i = 0; i < set->count; ++i) {
     struct pock_source* source = &set->sources[i];
-    *source = (struct pock_source){.input = &program->inputs[i], .path = paths[i]};
-    if (!paths[i]) continue;
-    source->elements = 1;
+    *source = (struct pock_source){.input = &program->inputs[i], .path = paths[i], .elements = 1};
     for (uint32_t axis = 1; axis < source->input->rank; ++axis)
       source->elements *= (uint64_t)source->input->dims[axis];
+    if (!paths[i]) continue;  // zeros
     char message[512];
     struct pock_text why = {message, 0, sizeof message};
     struct pock_file file;

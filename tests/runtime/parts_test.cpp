@@ -151,6 +151,17 @@ TEST(Dataset, SeveralInputs) {
     EXPECT_EQ(0, std::memcmp(at, wanted_ids, sizeof wanted_ids));
     EXPECT_EQ(0, std::memcmp(at + 24, wanted, sizeof wanted));
   }
+  // Without a file: zeros, whatever was there.
+  const char* without[] = {nullptr, names[1], nullptr};
+  problems = put([&](pock_text* t) { pock_open_dataset(&program, without, "", &set, t); });
+  ASSERT_EQ(problems, "");
+  for (bool infer : {false, true}) {
+    std::memset(arena, 0xff, sizeof arena);
+    for (uint32_t row : {0, 1}) pock_gather(&set, row, row, arena, infer);
+    const char* at = arena + (infer ? 64 : 0);
+    EXPECT_EQ(std::string(at, 24), std::string(24, 0));
+    EXPECT_EQ(std::string(at + 40, 8), std::string(8, 0));
+  }
   ids[4] = 100;
   dir.write("ids", npy("<i8", "(2, 3)", bytes_of(ids)));
   problems = put([&](pock_text* t) { pock_open_dataset(&program, names, "eval-", &set, t); });
