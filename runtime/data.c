@@ -253,14 +253,14 @@ void pock_check_values(const struct pock_source* source, struct pock_text* why) 
     low = 0, high = input->classes - 1;
   else if (input->dtype == POCK_I32)
     low = INT32_MIN, high = INT32_MAX;
+  const bool ignores = input->classes > 0 && input->ignored != INT64_MIN;
   for (uint64_t i = 0; i < source->array.count; ++i) {
     int64_t value = pock_whole_at(&source->array, i);
-    if ((value >= low && value <= high) || (input->classes > 0 && value == input->ignored)) continue;
+    if ((value >= low && value <= high) || (ignores && value == input->ignored)) continue;
     pock_format(why, "element %llu (sample %llu) is %lld, outside [%lld,%lld]", (unsigned long long)i,
                 (unsigned long long)(i / source->elements), (long long)value, (long long)low,
                 (long long)high);
-    if (input->classes > 0 && input->ignored != INT64_MIN)
-      pock_format(why, " and not %lld, which is ignored", (long long)input->ignored);
+    if (ignores) pock_format(why, " and not %lld, which is ignored", (long long)input->ignored);
     return;
   }
 }

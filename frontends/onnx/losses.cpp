@@ -1,5 +1,7 @@
 #include "losses.h"
 
+#include <limits>
+
 #include "elementwise.h"
 #include "pock/ir/storage.h"
 
@@ -31,6 +33,8 @@ void loss(Call& c, const char* op) {
   Attrs attrs;
   std::optional<int64_t> ignored;
   if (c.has("ignore_index")) attrs["ignore_index"] = *(ignored = c.integer("ignore_index"));
+  if (ignored == std::numeric_limits<int64_t>::min())  // stands for none
+    throw c.fail("ignore_index is {}, the one number that it cannot be; give another, such as -1", *ignored);
   std::string reduction = c.string("reduction", "mean");
   std::vector<Value*> inputs = {scores, class_ids(c, 1, scores->type.dim(1), ignored)}, weigh = {inputs[1]};
   if (c.has(2)) {

@@ -182,6 +182,10 @@ TEST(Cli, ModelsMayComputeCrossEntropyThemselves) {
   Ran none = train({9, 9});
   EXPECT_EQ(none.status, 0) << none.err;
   EXPECT_EQ(loss(none.out, 0), 0);
+  Ran lowest = train({2, INT64_MIN});
+  EXPECT_EQ(lowest.status, 1);
+  EXPECT_NE(lowest.err.find("element 1 (sample 1) is -9223372036854775808, outside [0,2]"), std::string::npos)
+      << lowest.err;
   Ran bad = train({2, 3});
   EXPECT_EQ(bad.status, 1);
   EXPECT_NE(bad.err.find("element 1 (sample 1) is 3, outside [0,2] and not 9, which is ignored"),

@@ -28,6 +28,19 @@ std::vector<std::string> params_of(const Graph& g) {
   return names;
 }
 
+// It stands for "none is ignored".
+TEST(ClassIds, TheLowestNumberIsNoIgnoreIndex) {
+  for (int64_t ignored : {INT64_MIN, INT64_MIN + 1}) {
+    Model m;
+    m.input("x", {1, 3}).input("ids", {1}, onnx::TensorProto::INT64);
+    m.node("SoftmaxCrossEntropyLoss", {"x", "ids"}, {"loss"}, {{"ignore_index", ignored}}).output("loss");
+    if (ignored == INT64_MIN)
+      expect_has(m.problem(), "ignore_index is -9223372036854775808");
+    else
+      m.import();
+  }
+}
+
 // ---- Functions
 
 FunctionProto& function(Model& m, const std::string& name, const Strings& in, const Strings& out,

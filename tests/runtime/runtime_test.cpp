@@ -97,6 +97,10 @@ TEST_F(Trainer, BadDataIsRefusedWithTheReason) {
   labels_[17] = 3;
   labels_[20] = -1;
   refuses_data(x, npy("<i8", "(83,)", bytes_of(labels_)), "element 17 (sample 17) is 3, outside [0,2]");
+  // What numpy makes of a NaN, and what stands for "none is ignored" in the program.
+  labels_[17] = INT64_MIN;
+  refuses_data(x, npy("<i8", "(83,)", bytes_of(labels_)),
+               "element 17 (sample 17) is -9223372036854775808, outside [0,2]\n");
   // Everything in one report.
   refuses_data("", npy("<i8", "(83,)", bytes_of(labels_)), "outside [0,2]");
   EXPECT_NE(read_file(dir_ / "err").find("the file is empty"), std::string::npos);
