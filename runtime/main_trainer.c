@@ -6,7 +6,7 @@ int pock_main(int argc, char** argv) {
   pock_flush_denormals();
   pock_hold_standard_streams();
   const struct pock_program* p = &pock_program;
-  struct pock_trainer t = {.keep_previous = true};
+  struct pock_trainer t = {0};
   t.options.data = pock_table(p->input_count, sizeof(char*));
   t.options.eval_data = pock_table(p->input_count, sizeof(char*));
   t.options.outputs = pock_table(p->output_count, sizeof(char*));

@@ -85,6 +85,7 @@ static bool open_data(struct pock_trainer* t) {
   return false;
 }
 
+// Only looks where there is no trainer.
 static enum pock_verdict read_checkpoint(struct pock_trainer* t, const char* path, bool weights_only,
                                          struct pock_text* why) {
   struct pock_file file;
@@ -98,7 +99,7 @@ static enum pock_verdict read_checkpoint(struct pock_trainer* t, const char* pat
   uint64_t scratch = pock_checkpoint_scratch(&pock_program);
   checkpoint.scratch = (struct pock_text){pock_table(scratch, 1), 0, scratch};
   enum pock_verdict verdict = pock_check_checkpoint(&pock_program, file.bytes, file.length, &checkpoint, why);
-  if (verdict == POCK_GOOD) {
+  if (verdict == POCK_GOOD && t) {
     pock_load_checkpoint(&pock_program, &checkpoint, &t->memory);
     if (!weights_only) t->progress = checkpoint.progress;
   }
@@ -117,11 +118,8 @@ static bool resume(struct pock_trainer* t) {
   enum pock_verdict verdict = read_checkpoint(t, path, false, &why);
   if (verdict == POCK_DAMAGED) {
     verdict = read_checkpoint(t, previous, false, &why_not);
-    if (verdict == POCK_GOOD) {
+    if (verdict == POCK_GOOD)
       pock_complain("checkpoint '%s' %s; resuming from '%s'", path, pock_string(&why), previous);
-      // FILE is damaged: the first save must not put it in the place of the good one.
-      t->keep_previous = !t->options.checkpoint || !pock_equal(t->options.checkpoint, path);
-    }
   }
   if (verdict != POCK_GOOD) {
     pock_complain("checkpoint '%s' %s", path, pock_string(&why));
@@ -154,8 +152,11 @@ static bool try_checkpoint_paths(struct pock_trainer* t) {
   struct pock_text best = {pock_table(room, 1), 0, room};
   pock_format(&best, "%s.best", o->checkpoint);
   t->best_path = best.data;
+  // What is damaged or missing must not take the place of a good FILE.prev.
+  struct pock_text why = {0};
+  t->keep_previous = read_checkpoint(NULL, o->checkpoint, true, &why) != POCK_DAMAGED;
   // A damaged file that is being resumed from is a checkpoint all the same.
-  return pock_try_checkpoint_path(o->checkpoint, o->resume && pock_equal(o->resume, o->checkpoint)) &&
+  return pock_try_checkpoint_path(o->checkpoint, o->resume && pock_same_file(o->resume, o->checkpoint)) &&
          (!o->patience || pock_try_checkpoint_path(t->best_path, false));
 }
 

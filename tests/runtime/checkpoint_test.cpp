@@ -82,6 +82,33 @@ TEST_F(Checkpoints, DamagedCheckpointFallsBackToThePrevious) {
   EXPECT_NE(r.err.find("'c.prev' truncated"), std::string::npos) << r.err;
 }
 
+// However FILE is spelled, and whichever of the two is named: where FILE is damaged or missing, a good FILE.prev
+// stays until FILE is good.
+TEST_F(Checkpoints, ADamagedOneNeverReplacesThePrevious) {
+  ASSERT_EQ(train({"--steps", "10", "--checkpoint", "c", "--checkpoint-every", "5"}).status, 0);
+  std::string good = read_file(dir_ / "c"), previous = read_file(dir_ / "c.prev");
+  fs::create_directory(dir_ / "folder");
+  for (const std::string& bytes : {good.substr(0, good.size() - 1), std::string(), std::string("none")})
+    for (const auto& [resume, checkpoint] : {std::pair<const char*, const char*>{"c", "./c"},
+                                             {"./c", "c"},
+                                             {"folder/../c", "c"},
+                                             {"c.prev", "c"},
+                                             {"./c.prev", "c"}}) {
+      SCOPED_TRACE(std::string(resume) + " " + checkpoint);
+      write_file(dir_ / "c.prev", previous);
+      fs::remove(dir_ / "c");
+      if (bytes != "none") write_file(dir_ / "c", bytes);
+      Ran r = train({"--steps", "12", "--resume", resume, "--checkpoint", checkpoint});
+      ASSERT_EQ(r.status, 0) << r.err;
+      EXPECT_EQ(read_safetensors(dir_ / "c").metadata["step"], "12");
+      EXPECT_EQ(read_file(dir_ / "c.prev"), previous);
+    }
+  // A good one becomes the previous one.
+  good = read_file(dir_ / "c");
+  ASSERT_EQ(train({"--steps", "14", "--resume", "c.prev", "--checkpoint", "c"}).status, 0);
+  EXPECT_EQ(read_file(dir_ / "c.prev"), good);
+}
+
 TEST_F(Checkpoints, AnotherModelsCheckpointIsRefused) {
   ASSERT_EQ(train({"--steps", "1", "--checkpoint", "c"}, "other_trainer").status, 0);
   Ran r = train({"--resume", "c"});
