@@ -105,7 +105,7 @@ static bool with_suffix(char path[4096], const char* base, const char* suffix) {
 }
 
 const char pock_not_finite_advice[] =
-    "; a checkpoint already written stays as it is. Try a smaller --lr, or look at the data";
+    "; what is saved stays as it is. Try a smaller --lr, or look at the data";
 
 const struct pock_tensor* pock_not_finite(const struct pock_program* program,
                                           const struct pock_buffers* memory) {

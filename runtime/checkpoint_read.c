@@ -105,12 +105,11 @@ static enum pock_verdict refuse(enum pock_verdict verdict, struct pock_text* why
 static enum pock_verdict refuse_other(struct pock_text* why, const char* what, const struct piece* there,
                                       const char* here) {
   const size_t most = 80, length = pock_length(here);
-  pock_format(
-      why,
-      "was made with %s %.*s, this program has %.*s; go on with a program that has the same, or start "
-      "anew from its weights with --weights",
-      what, (int)(there->length < most ? there->length : most), there->at,
-      (int)(length < most ? length : most), here);
+  pock_format(why,
+              "was made with %s %.*s, this program has %.*s; use one with the same, or start "
+              "anew from its weights with --weights",
+              what, (int)(there->length < most ? there->length : most), there->at,
+              (int)(length < most ? length : most), here);
   return POCK_FOREIGN;
 }
 
@@ -135,7 +134,7 @@ static enum pock_verdict compare(const struct pock_program* program, bool weight
       return refuse_other(why, "a batch of", &f->values[POCK_BATCH], pock_string(&batch));
   }
   if (f->numbers[POCK_POSITION] > f->numbers[POCK_SAMPLES] || f->numbers[POCK_SAMPLES] > INT64_MAX)
-    return refuse(POCK_DAMAGED, why, "damaged: it claims to have used more samples than there were");
+    return refuse(POCK_DAMAGED, why, "damaged: more samples used than there were");
   return POCK_GOOD;
 }
 
@@ -168,7 +167,7 @@ static enum pock_verdict take_tensors(struct rest* r, const struct pock_program*
   if (!more && !take(r, "}")) {
     struct piece name = {r->at, 0};
     if (take(r, ",")) take_string(r, &name);
-    pock_format(why, "does not fit: tensor '%.*s' is not one that this program changes",
+    pock_format(why, "does not fit: tensor '%.*s' is frozen here; pockc export it and compile that model",
                 (int)(name.length < 200 ? name.length : 200), name.at);
     return POCK_FOREIGN;
   }

@@ -82,5 +82,5 @@ int pock_eval(struct pock_trainer* t) {
   pock_put_score(&line, t, json);
   pock_format(&line, json ? ",\"samples\":%llu}\n" : ", %llu samples\n",
               (unsigned long long)t->score.samples);
-  return pock_print("result", buffer, pock_text_size(&line)) ? 0 : 1;
+  return !(pock_print("result", buffer, pock_text_size(&line)) && pock_finite((float)t->score.loss));
 }

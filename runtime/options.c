@@ -86,10 +86,10 @@ static void put_usage(struct pock_text* out) {
 static void put_option(struct pock_text* out, const struct option* o) {
   size_t before = out->length;
   pock_format(out, "  %s %s", o->name, o->value ? o->value : "");
-  while (out->length < before + 28) pock_put(out, ' ');
+  while (out->length < before + 30) pock_put(out, ' ');
   for (const char* c = o->help; *c; ++c) {
     pock_put(out, *c);
-    for (int i = 0; *c == '\n' && i < 28; ++i) pock_put(out, ' ');
+    for (int i = 0; *c == '\n' && i < 30; ++i) pock_put(out, ' ');
   }
   pock_put(out, '\n');
 }

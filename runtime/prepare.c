@@ -132,7 +132,7 @@ static bool resume(struct pock_trainer* t) {
   pock_say("resumed from step %llu, epoch %llu\n", (unsigned long long)t->progress.step,
            (unsigned long long)t->progress.epoch + 1);
   if (t->progress.samples != t->train.samples)
-    pock_say("note: there are %llu samples now, there were %llu; their order is another from here on\n",
+    pock_say("note: there are %llu samples now, there were %llu; their order changes here\n",
              (unsigned long long)t->train.samples, (unsigned long long)t->progress.samples);
   t->progress.samples = t->train.samples;
   return true;

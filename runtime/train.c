@@ -305,6 +305,6 @@ int pock_train(struct pock_trainer* t) {
   train(&r);
   if (t->columns) pock_say("\n");
   if (r.stop < FAILED) summarize(&r);
-  if (r.stop >= LOG_FAILED) return 1;
-  return r.stop == SIGNALLED ? 128 + pock_caught_signal() : 0;
+  if (r.stop == SIGNALLED) return 128 + pock_caught_signal();
+  return r.stop >= LOG_FAILED || !pock_finite((float)t->score.loss);  // of the last evaluation
 }

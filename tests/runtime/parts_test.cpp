@@ -350,7 +350,7 @@ TEST_F(Checkpoint, SignedLiesAreAnswered) {
   };
   const Lie lies[] = {
       {"pock-checkpoint-2", "pock-checkpoint-9", POCK_FOREIGN, "a format that this program does not know"},
-      {"\"position\":\"24\"", "\"position\":\"84\"", POCK_DAMAGED, "used more samples than there were"},
+      {"\"position\":\"24\"", "\"position\":\"84\"", POCK_DAMAGED, "more samples used than there were"},
       {"\"position\":\"24\"", "\"position\":\"2x\"", POCK_FOREIGN, "a format that"},
       {"\"best_loss\":\"0.1\"", "\"best_loss\":\"0.x\"", POCK_FOREIGN, "a format that"},
       {"\"fc.b\":", "\"fc.c\":", POCK_FOREIGN, "tensor 'fc.b' is missing"},
@@ -358,7 +358,7 @@ TEST_F(Checkpoint, SignedLiesAreAnswered) {
        "tensor 'momentum of fc.b' is missing"},
       {"[3]", "[4]", POCK_FOREIGN, "is missing"},
       {"\"F32\"", "\"F64\"", POCK_FOREIGN, "is missing"},
-      {"]}} ", "]}, ", POCK_FOREIGN, "tensor '' is not one that this program changes"}};
+      {"]}} ", "]}, ", POCK_FOREIGN, "tensor '' is frozen here"}};
   for (const Lie& l : lies) {
     SCOPED_TRACE(l.lie);
     std::string file = good_;

@@ -60,9 +60,16 @@ TEST_F(Evaluation, NanIsNoAnswer) {
   write_file(dir_ / "e.npy", npy("<f4", "(83, 2, 3)", bytes_of(x_)));
   write_file(dir_ / "l.npy", npy("<i8", "(83,)", bytes_of(labels_)));
   Ran r = run({"eval", "--data", "e.npy", "--labels", "l.npy", "--log", "json"});
-  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(r.status, 1) << r.err;
   EXPECT_TRUE(lines(r.out)[0]["loss"].is_null());
   EXPECT_EQ(lines(r.out)[0]["accuracy"], 0);
+  // In training, too: it is saved, but whoever counts on the evaluation is told.
+  r = train({"--epochs", "9", "--patience", "2", "--eval-data", "e.npy", "--eval-labels", "l.npy",
+             "--checkpoint", "c", "--log", "json"});
+  EXPECT_EQ(r.status, 1) << r.err;
+  EXPECT_EQ(lines(r.out).back()["stopped"], "patience");
+  EXPECT_TRUE(fs::exists(dir_ / "c"));
+  EXPECT_FALSE(fs::exists(dir_ / "c.best"));
 }
 
 // One number for a whole batch: only full batches count.
@@ -271,7 +278,12 @@ TEST_F(Trainer, EveryCommandHasHelp) {
     EXPECT_EQ(r.out.find("  " + std::string(not_its)), std::string::npos) << r.out;
     EXPECT_TRUE(r.err.empty());
     std::istringstream text(r.out);
-    for (std::string line; std::getline(text, line);) EXPECT_LE(line.size(), 90u) << line;
+    for (std::string line; std::getline(text, line);) {
+      EXPECT_LE(line.size(), 90u) << line;
+      if (line.rfind("  ", 0) == 0 && line.size() > 32) {
+        EXPECT_EQ(line[29], ' ') << line;  // between an option and what it does
+      }
+    }
     EXPECT_NE(run({"--help"}).out.find("trainer " + std::string(command) + " "), std::string::npos);
   }
 }
