@@ -19,31 +19,32 @@ using Tensors = std::vector<Tensor>;
 
 // ---- Training
 
-// What the model is trained for by itself, or else a loss that fits any output.
-std::vector<LossChoice> some_losses(const Graph& model) {
+using Losses = std::vector<LossChoice>;
+
+// What the model is trained for by itself, or else for each output a loss that fits any.
+std::vector<Losses> some_losses(const Graph& model) {
   try {
-    return derive_losses(model, {});
+    return {derive_losses(model, {})};
   } catch (const Error&) {
   }
-  std::vector<LossChoice> losses;
+  std::vector<Losses> choices;
   LossChoice any = parse_loss("mse");
   for (size_t i = 0; i < model.outputs().size(); ++i) {
     if (!is_float(model.outputs()[i]->type.dtype) || model.outputs()[i]->type.rank() == 0) continue;
     any.output = model.output_name(i);
-    losses.push_back(any);
+    choices.push_back({any});
   }
-  if (losses.empty()) losses.push_back(any);
-  return losses;
+  if (choices.empty()) choices.push_back({any});
+  return choices;
 }
 
-// Why compiling would refuse a model that can be read: all of it but machine code, with the fewest options. None where
-// it would not.
-std::vector<Error> refusals(const Graph& model) {
+// Why compiling would refuse it: all of it but machine code, with the fewest options. None where it would not.
+std::vector<Error> refusals(const Graph& model, const Losses& losses) {
   Silence silence;
   Report report;
   report.collect([&] {
     PassOptions options;
-    options.losses = some_losses(model);
+    options.losses = losses;
     options.recipe = {parse_optimizer("sgd"), parse_schedule("constant")};
     ProgramGraphs graphs = program_graphs(model, options);
     CompileOptions plain{.schedule = false};
@@ -52,6 +53,17 @@ std::vector<Error> refusals(const Graph& model) {
     lower(*graphs.train, *graphs.infer, plain);
   });
   return report.problems();
+}
+
+// Why a model that can be read trains for nothing: what speaks against the first choice. None where one is good.
+std::vector<Error> refusals(const Graph& model) {
+  std::vector<Error> first;
+  for (const Losses& losses : some_losses(model)) {
+    std::vector<Error> found = refusals(model, losses);
+    if (found.empty()) return {};
+    if (first.empty()) first = std::move(found);
+  }
+  return first;
 }
 
 struct Findings {

@@ -185,6 +185,18 @@ TEST(Inspect, OddNamesAreWhatTheyAre) {
   expect_has(inspect(model).out, "  'a b/c\\d.weight' float[4,3,3,3]\n");
 }
 
+// One output with a loss is enough, as it is for compiling.
+TEST(Inspect, AnOutputWithoutSamplesDoesNotStopTheOthers) {
+  const fs::path model = kTests / "cli/constant_output.onnx";
+  json s = inspect_json(model);
+  EXPECT_EQ(s["trains"], true) << s["refusals"];
+  EXPECT_EQ(s["refusals"], json::array());
+  TempDir dir;
+  const std::string out = dir / "t";
+  Ran compiled = run({kPockc, "compile", model, "--batch", "2", "--loss", "cross-entropy", "-o", out});
+  EXPECT_EQ(compiled.status, 0) << compiled.err;
+}
+
 TEST(Inspect, ANewerOpsetIsAProblemOrAssumedAway) {
   const fs::path model = kTests / "errors/future_opset.onnx";
   json s = inspect_json(model);

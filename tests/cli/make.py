@@ -70,6 +70,18 @@ def save_large():
     (HERE / "large.onnx").write_bytes(model.SerializeToString())
 
 
+def save_constant_output():
+    """Scores, and an output of weights alone, which holds no samples."""
+    value = helper.make_tensor_value_info
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"]), helper.make_node("Relu", ["w"], ["z"])]
+    graph = helper.make_graph(nodes, "constant_output", [value("x", TensorProto.FLOAT, ["N", 5])],
+                              [value("y", TensorProto.FLOAT, ["N", 3]), value("z", TensorProto.FLOAT, [5, 3])],
+                              [numpy_helper.from_array(np.ones((5, 3), np.float32), "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    onnx.save(model, HERE / "constant_output.onnx")
+
+
 X = ("x", ["N", 5])
 save("optimizer_names", [("MatMul", ["x", "lr"], "a"), ("Add", ["a", "lr.momentum_buffer"], "b"), ("Mul", ["b", "step"], "loss")],
      [X], "loss", [weight("lr", 5, 3), weight("lr.momentum_buffer", 3), weight("step", 3)])
@@ -81,6 +93,7 @@ save("unbatched_input", [("MatMul", ["x", "w"], "a"), ("Mul", ["a", "s"], "y")],
      [weight("w", 5, 3)])
 save_own_loss()
 save_types()
+save_constant_output()
 save_large()
 STEP = 'the "step"\nhere'
 save("step", [("MatMul", ["x", "below"], "a"), ("Round", ["a"], STEP), ("MatMul", [STEP, "above"], "y")], [X], "y",
