@@ -41,7 +41,7 @@ Checkpoint read_checkpoint(const std::string& path) {
     throw error("{}: is damaged: its data does not match its checksum", path);
   result.model_hash = fact(pock_fact_names[POCK_MODEL_HASH]);
   for (auto& [name, t] : stored.tensors)
-    if (!name.starts_with("optimizer/")) result.tensors.emplace(name, t);
+    if (!is_taken_in_checkpoints(name)) result.tensors.emplace(name, t);
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include "importer.h"
 #include "leaves.h"
 #include "ops.h"
+#include "pock/support/safetensors.h"
 
 namespace pock {
 namespace {
@@ -37,6 +38,7 @@ class Importer {
   void run() {
     check_opset();
     body_ = inline_functions(file_, options_.assume_opset);
+    check_names();
     define_initializers();
     define_inputs();
     if (scope_.rebatch) read_before();
@@ -47,6 +49,7 @@ class Importer {
           "{}: operators such as {} come from graph optimisation: export the model again without it",
           file_.name, optimised_));
     define_outputs();
+    check_param_names();
     if (scope_.rebatch) merge_problems();
   }
 
@@ -74,6 +77,45 @@ class Importer {
           "{}: uses opset {}, and the newest that pock knows is {}; if its operators have not changed since "
           "then, --assume-opset {} reads it",
           file_.name, opset, kNewestOpset, kNewestOpset);
+  }
+
+  // Names go into programs, reports and checkpoints, which hold text.
+  void check_names() {
+    std::set<std::pair<std::string, std::string>> said;
+    auto check = [&](const Loc& loc, const std::string& what, const std::string& name) {
+      if (!is_text(name) && said.emplace(what, name).second)
+        report_.add(
+            Error(loc,
+                  "the name of the {}, '{}', is not UTF-8 or has a character 0 in it: rename it in the "
+                  "model",
+                  what, name));
+    };
+    auto check_ends = [&](const char* end, const auto& infos) {
+      for (const onnx::ValueInfoProto& info : infos) {
+        const Loc loc = place(end, info.name());
+        check(loc, "tensor", info.name());
+        for (const auto& dim : info.type().tensor_type().shape().dim()) check(loc, "axis", dim.dim_param());
+      }
+    };
+    check({file_.name, "", "", ""}, "graph", source_.name());
+    for (const auto& t : source_.initializer()) check(place("initializer", t.name()), "tensor", t.name());
+    check_ends("input", source_.input());
+    for (const Statement& s : body_.statements) {
+      check(place(*s.node), "node", s.node->name());
+      for (const std::string& name : s.node->output()) check(place(*s.node), "tensor", name);
+    }
+    check_ends("output", source_.output());
+  }
+
+  // Checkpoints hold parameters under their names.
+  void check_param_names() {
+    for (const Value* p : graph_->params())
+      if (is_taken_in_checkpoints(p->name))
+        report_.add(Error(p->loc(),
+                          "checkpoints hold something else under the name '{}', as under every one that "
+                          "starts with 'optimizer/' and "
+                          "under '__metadata__': rename it in the model",
+                          p->name));
   }
 
   // As in the file, whichever node reads a tensor first; weights in Constant nodes follow.
@@ -331,7 +373,7 @@ class Importer {
     bool good = report_.collect([&] {
       const OpRow& row = find_operator(s, loc);
       int since = version_for(row, s.opset, loc);
-      if (!check_names(node, loc)) return;
+      if (!check_tensors(node, loc)) return;
       Call call(scope_, s, since, loc);
       row.convert(call, row.op);
       call.check_complete();
@@ -365,7 +407,7 @@ class Importer {
   }
 
   // False where an input failed before: the node is left out silently.
-  bool check_names(const onnx::NodeProto& node, const Loc& loc) {
+  bool check_tensors(const onnx::NodeProto& node, const Loc& loc) {
     if (node.output_size() == 0) throw Error(loc, "makes nothing: it has no outputs");
     for (const std::string& name : node.input()) {
       if (name.empty() || scope_.find(name)) continue;

@@ -151,4 +151,8 @@ std::string safetensors_head(const std::vector<std::pair<std::string, StoredTens
   return head + text;
 }
 
+bool is_taken_in_checkpoints(std::string_view name) {
+  return name == "__metadata__" || name.starts_with("optimizer/");
+}
+
 }  // namespace pock

@@ -294,6 +294,25 @@ def recipes():
         "batch statistics over one value: batch 1 and no image", ["norm"], args=[*LOSS[:2], "--batch", "1"])
 
 
+def names():
+    # Of the same length, since protobuf in Python takes only text.
+    data = base().SerializeToString()
+    put("names_not_utf8", data.replace(b"conv1.weight", b"conv1\xffweight").replace(b"relu_1", b"relu\xc01").replace(b"logits", b"\xed\xa0\x80its"),
+        "names of a weight, a node and an output that are not UTF-8", ["conv1\\xffweight", "relu\\xc01", "\\xed\\xa0\\x80its", "rename"])
+    put("names_with_zero", data.replace(b"conv1.weight", b"conv1\0weight").replace(b"relu_1", b"relu\0" b"1").replace(b"r2", b"r\0"),
+        "names of a weight, a node and a tensor with a character 0", ["conv1\\x00weight", "relu\\x001", "r\\x00", "rename"])
+    put("names_of_ends", data.replace(b"\x0a\x01x", b"\x0a\x01\xfe").replace(b"\x12\x01N", b"\x12\x01\x80").replace(b"\x12\x01g", b"\x12\x01\0"),
+        "names of an input, of its axis and of the graph that are not text", ["'\\xfe'", "'\\x80'", "'\\x00'", "rename"])
+    rename = {"conv1.weight": "optimizer/exp_avg/w", "conv2.weight": "__metadata__", "fc.bias": "optimizer/", "fc.weight": "optimizer"}
+    m = base()
+    for n in m.graph.node:
+        n.input[:] = [rename.get(i, i) for i in n.input]
+    for t in m.graph.initializer:
+        t.name = rename.get(t.name, t.name)
+    put("names_of_checkpoints", m, "parameters with names that checkpoints use otherwise",
+        ["optimizer/exp_avg/w", "__metadata__", "'optimizer/'", "rename"])
+
+
 def odd_but_good():
     rename = {"x": 'in put/"0"', "conv1.weight": "a b/c\\d.weight", "fc.bias": "it's", "logits": "out: [0] #1", "r1": "\t"}
     m = base()
@@ -321,7 +340,7 @@ def main():
     parser.parse_args()
     for old in [*HERE.glob("*.onnx"), *HERE.glob("*.data")]:
         old.unlink()
-    for make in (files, operators, graphs, shapes, tensors, types, recipes, odd_but_good):
+    for make in (files, operators, graphs, shapes, tensors, types, names, recipes, odd_but_good):
         make()
     (HERE / "manifest.json").write_text("[\n" + ",\n".join(json.dumps(e) for e in MANIFEST) + "\n]\n")
     print(f"{len(MANIFEST)} models")

@@ -15,12 +15,16 @@
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace pock {
 
-// Control characters shown as \xHH, line ends aside: names come from foreign files.
+// Control characters, line ends aside, and bytes that are no UTF-8 shown as \xHH: names come from foreign files.
 std::string printable(const std::string& text);
+
+// Whether it is UTF-8 without the character 0, which ends a string in C.
+bool is_text(std::string_view);
 
 // Where in the user's model something comes from. `what` says what `name` is: "node", "parameter", "input",
 // ...

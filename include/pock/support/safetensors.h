@@ -34,4 +34,8 @@ std::string safetensors_head(const std::vector<std::pair<std::string, StoredTens
                              const std::vector<std::pair<std::string, std::string>>& metadata = {},
                              size_t alignment = 8);
 
+// Whether a checkpoint has another use for the name than a model's tensor: for what it says of itself, or for the state
+// of the optimizer.
+bool is_taken_in_checkpoints(std::string_view name);
+
 }  // namespace pock
