@@ -50,7 +50,7 @@ std::string weights_section(const Program& p) {
     POCK_CHECK(static_cast<int64_t>(v->data->size()) == v->type.bytes(), "{} holds {} bytes, its type {}",
                v->name, v->data->size(), v->type.bytes());
     char* to = bytes.data() + offset;
-    std::memcpy(to, v->data->data(), v->data->size());
+    pack(v->type, v->data->data(), to);
     if (v->type.dtype != DType::f32) return;
     for (char* end = to + v->data->size(); to < end; to += sizeof(float)) {
       float x;

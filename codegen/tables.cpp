@@ -41,7 +41,8 @@ ClassIds class_ids(const Value* input, const Value* output) {
       const Type& scores = n->in(0)->type;
       ClassIds ids{scores.dim(1), n->integer("ignore_index")};
       // Along the second axis of the output, as of the scores, or else along its last.
-      if (output && output->type == scores) ids.stride = scores.elements() / (scores.dim(0) * scores.dim(1));
+      if (output && output->type.row_major() == scores.row_major())
+        ids.stride = scores.elements() / (scores.dim(0) * scores.dim(1));
       return ids;
     }
   return {};

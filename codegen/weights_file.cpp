@@ -57,7 +57,7 @@ std::vector<std::pair<std::string, StoredTensor>> tensors(const Program& p, std:
   };
   for (const auto& [offset, v] : values) {
     fill(offset);
-    put(names.at(offset), v->type);
+    put(names.at(offset), v->type.stored());  // as the kernels read it, whatever the model's order
   }
   fill(p.weights.bytes);
   return list;

@@ -24,6 +24,7 @@ const std::vector<Pass>& training_pipeline() {
       {"dce", dce, "drop what folding and merging left unread", true},
       {"immediate_update", immediate_update, "as early as its readers allow: a gradient lives briefly", true},
       {"recompute", recompute, "cheap results anew in the backward part; cse would merge them", true},
+      {"layout", layout, "once nothing but memory is left to decide", true},
       {"inplace", inplace, "results take over dying inputs; last, for it depends on the order", true},
   };
   return passes;
@@ -40,6 +41,7 @@ const std::vector<Pass>& inference_pipeline() {
       {"fold_constants", fold_constants, "as in training", true},
       {"cse", cse, "as in training", true},
       {"dce", dce, "indices of max pooling and the like", true},
+      {"layout", layout, "as in training", true},
       {"inplace", inplace, "as in training", true},
   };
   return passes;

@@ -4,11 +4,6 @@
 // the old one stays as FILE.prev: a power cut at any moment leaves a file to resume from.
 #include "runtime.h"
 
-char* pock_saved_tensor(const struct pock_tensor* t, const struct pock_buffers* memory) {
-  if (t->role == POCK_FROZEN) return NULL;
-  return (t->role == POCK_OPTIMIZER ? memory->state : memory->params) + t->offset;
-}
-
 static const char* safetensors_dtype(uint8_t dtype) {
   static const char names[][4] = {"F32", "F64", "I8", "U8", "I32", "I64"};
   return dtype < sizeof names / sizeof *names ? names[dtype] : "U8";  // masks are bytes
@@ -60,14 +55,25 @@ static void put_header(struct pock_text* out, const struct pock_program* program
   while (out->length % 8) pock_put(out, ' ');
 }
 
+static int64_t each_saved(const struct pock_program* program, const struct pock_buffers* memory,
+                          pock_take take, void* context) {
+  int64_t error = 0;
+  for (uint32_t i = 0; i < program->tensor_count && !error; ++i) {
+    const char* stored = pock_saved_tensor(&program->tensors[i], memory);
+    if (stored) error = pock_each_piece(&program->tensors[i], stored, take, context);
+  }
+  return error;
+}
+
+static int64_t add_to_crc(void* crc, const char* bytes, uint64_t n) {
+  *(uint32_t*)crc = pock_crc32(*(uint32_t*)crc, (const uint8_t*)bytes, n);
+  return 0;
+}
+
 void pock_put_checkpoint_head(struct pock_text* out, const struct pock_program* program,
                               const struct pock_buffers* memory, const struct pock_progress* progress) {
   uint32_t crc = 0;
-  for (uint32_t i = 0; i < program->tensor_count && out->capacity; ++i) {
-    const struct pock_tensor* t = &program->tensors[i];
-    const char* bytes = pock_saved_tensor(t, memory);
-    if (bytes) crc = pock_crc32(crc, (const uint8_t*)bytes, t->bytes);
-  }
+  if (out->capacity) each_saved(program, memory, add_to_crc, &crc);
   struct pock_text header = {0};  // measures
   put_header(&header, program, progress, crc);
   uint64_t start = out->length, length = header.length;
@@ -76,6 +82,10 @@ void pock_put_checkpoint_head(struct pock_text* out, const struct pock_program* 
   if (out->length > out->capacity) return;
   struct pock_text checksum = {out->data + start + POCK_CRC_AT, 0, 8};
   pock_format(&checksum, "%08x", pock_header_crc((const uint8_t*)out->data + start, out->length - start));
+}
+
+static int64_t write_piece(void* fd, const char* bytes, uint64_t n) {
+  return pock_write(*(int*)fd, bytes, n);
 }
 
 static int64_t write_file(int fd, const struct pock_program* program, const struct pock_buffers* memory,
@@ -90,10 +100,7 @@ static int64_t write_file(int fd, const struct pock_program* program, const stru
   pock_put_checkpoint_head(&head, program, memory, progress);
   int64_t error = pock_write(fd, block.bytes, block.length);
   pock_unmap_file(&block);
-  for (uint32_t i = 0; i < program->tensor_count && !error; ++i) {
-    const char* bytes = pock_saved_tensor(&program->tensors[i], memory);
-    if (bytes) error = pock_write(fd, bytes, program->tensors[i].bytes);
-  }
+  if (!error) error = each_saved(program, memory, write_piece, &fd);
   return error ? error : pock_sync(fd);
 }
 

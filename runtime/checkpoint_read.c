@@ -217,10 +217,6 @@ void pock_load_checkpoint(const struct pock_program* program, const struct pock_
     const struct pock_tensor* t = &program->tensors[i];
     if (checkpoint->offsets[i] == UINT64_MAX) continue;
     char* to = pock_saved_tensor(t, memory);
-    const uint8_t* from = checkpoint->data + checkpoint->offsets[i];
-    if (t->dtype == POCK_F32)
-      pock_copy_floats((float*)to, from, t->bytes / 4);
-    else
-      memcpy(to, from, t->bytes);
+    pock_store_tensor(t, to, checkpoint->data + checkpoint->offsets[i]);
   }
 }

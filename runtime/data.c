@@ -45,8 +45,7 @@ static bool parse_idx(const uint8_t* bytes, uint64_t length, struct pock_array* 
                       struct pock_text* why) {
   uint8_t type = bytes[2], rank = bytes[3];
   if (type != 8 && type != 9) {
-    pock_format(why,
-                "IDX keeps elements of more than one byte big-endian, which is not read; convert it to .npy");
+    pock_format(why, "its elements are big-endian, which is not read; convert it to .npy");
     return false;
   }
   if (rank == 0 || rank > POCK_MAX_RANK || length < 4 + 4 * (uint64_t)rank) {
@@ -187,7 +186,7 @@ bool pock_parse_array(const uint8_t* bytes, uint64_t length, struct pock_array* 
     return false;
   }
   if (length >= 4 && memcmp(bytes, "PK\3\4", 4) == 0) {
-    pock_format(why, "is a zip archive (.npz?); save each array with numpy.save instead");
+    pock_format(why, "is a zip archive (.npz?); save each array with numpy.save");
     return false;
   }
   if (length >= 8 && memcmp(bytes, "\x93NUMPY", 6) == 0) return parse_npy(bytes, length, array, why);

@@ -228,12 +228,19 @@ static const struct pock_tensor* tensor_of(int32_t tensor, uint64_t count) {
   return p->bytes == count * sizeof(float) ? p : NULL;
 }
 
+static int64_t append(void* at, const char* bytes, uint64_t n) {
+  memcpy(*(char**)at, bytes, n);
+  *(char**)at += n;
+  return 0;
+}
+
 int pock_lib_get(const pock_lib_trainer* t, int32_t tensor, float* to, uint64_t count) {
   const struct pock_tensor* p = tensor_of(tensor, count);
   if (!p) return pock_lib_BAD_TENSOR;
   const struct pock_buffers m = memory(t);
   const char* from = pock_saved_tensor(p, &m);
-  memcpy(to, from ? from : m.weights + p->offset, p->bytes);
+  char* at = (char*)to;
+  pock_each_piece(p, from ? from : m.weights + p->offset, append, &at);
   return pock_lib_OK;
 }
 
@@ -242,7 +249,7 @@ int pock_lib_set(pock_lib_trainer* t, int32_t tensor, const float* from, uint64_
   const struct pock_buffers m = memory(t);
   char* to = p ? pock_saved_tensor(p, &m) : NULL;
   if (!to) return pock_lib_BAD_TENSOR;
-  pock_copy_floats((float*)to, from, count);
+  pock_store_tensor(p, to, from);
   return pock_lib_OK;
 }
 
@@ -265,8 +272,7 @@ int pock_lib_save(const pock_lib_trainer* t, void* to, size_t room, size_t* leng
   for (uint32_t i = 0; i < p->tensor_count; ++i) {
     const char* from = pock_saved_tensor(&p->tensors[i], &m);
     if (!from) continue;
-    memcpy(at, from, p->tensors[i].bytes);
-    at += p->tensors[i].bytes;
+    pock_each_piece(&p->tensors[i], from, append, &at);
   }
   return pock_lib_OK;
 }

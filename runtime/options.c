@@ -248,7 +248,7 @@ static bool check_train(struct pock_options* o) {
   if (o->checkpoint_every && !o->checkpoint) return pock_complain("--checkpoint-every needs --checkpoint");
   if (o->patience && !o->evaluate) return pock_complain("--patience needs --eval-data");
   if (o->resume && o->weights)
-    return pock_complain("give --resume, which goes on with a run, or --weights, which starts one; not both");
+    return pock_complain("give --resume to go on with a run, or --weights to start one; not both");
   if (!o->epochs && !o->steps) o->epochs = 1;
   return true;
 }

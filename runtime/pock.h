@@ -36,14 +36,19 @@ enum pock_role {
 // A tensor that outlives a step, under its name, shape and order in the model file.
 struct pock_tensor {
   const char* name;
-  const char* slot;  // optimizer slot ("momentum", "exp_avg", ...), else NULL
-  const int64_t* dims;
-  uint64_t offset;  // into the block that its role names
+  const char* slot;     // optimizer slot ("momentum", "exp_avg", ...), else NULL
+  const int64_t* dims;  // and, behind them, `walk_rank` times a struct pock_walk
+  uint64_t offset;      // into the block that its role names
   uint64_t bytes;
   uint8_t dtype;
   uint8_t role;
   uint8_t rank;
+  uint8_t
+      walk_rank;  // axes that go over the floats of a tensor that is not row-major in memory, in row-major order
   float initial;  // optimizer state: every element before the first step
+};
+struct pock_walk {
+  int64_t extent, step;  // how many elements a step along the axis moves
 };
 
 // What the caller feeds each step. Its first axis is the batch.

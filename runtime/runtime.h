@@ -183,6 +183,12 @@ struct pock_progress {
 };
 // The block that a tensor lives in and its first byte; NULL for what is not saved.
 char* pock_saved_tensor(const struct pock_tensor* tensor, const struct pock_buffers* memory);
+// Hands over the bytes of a saved tensor in the order of its shape, in pieces; ends with the first answer that is not 0,
+// which it returns.
+typedef int64_t (*pock_take)(void* context, const char* bytes, uint64_t n);
+int64_t pock_each_piece(const struct pock_tensor* tensor, const char* stored, pock_take take, void* context);
+// A tensor into memory, from that order; denormals become zero.
+void pock_store_tensor(const struct pock_tensor* tensor, char* stored, const void* from);
 // The facts that are texts, in this program.
 void pock_checkpoint_texts(const struct pock_program* program, const char* texts[POCK_BATCH]);
 // What the header says of a tensor whose data begin at `at`.

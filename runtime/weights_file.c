@@ -60,7 +60,6 @@ bool pock_open_weights(struct pock_trainer* t) {
       error ? pock_reason(error) : pock_check_weights(&pock_program, &file, &t->memory.weights);
   return !wrong || pock_complain(
                        "weights file '%s' %s%s; it must be the one that pockc wrote with this program, "
-                       "beside it or where "
-                       "--weights-file says",
+                       "beside it or at --weights-file",
                        *path, error ? "cannot be opened: " : "", wrong);
 }

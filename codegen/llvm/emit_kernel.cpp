@@ -135,7 +135,7 @@ class KernelEmitter {
     Value* where =
         entry.CreateConstInBoundsGEP1_64(entry.getPtrTy(), function_->getArg(0), arg - kernel_.args.begin());
     auto* pointer = entry.CreateLoad(entry.getPtrTy(), where, buffer->name);
-    pointer->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context(), {}));
+    mark_invariant(pointer);
     return slots_[buffer.get()] = {pointer};
   }
 
@@ -256,9 +256,27 @@ class KernelEmitter {
     return llvm::Align(b->type.dtype == DType::mask ? 1 : size_of(b->type.dtype));
   }
 
+  void mark_invariant(llvm::LoadInst* load) {
+    load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context(), {}));
+  }
+
+  // A result can only lie where an input of its own size does.
+  bool is_stored_over(const BufferRef& buffer) const {
+    return buffer->space != Space::in ||
+           std::any_of(kernel_.args.begin(), kernel_.args.end(), [&](const BufferRef& other) {
+             return other->space != Space::in && other->type.bytes() == buffer->type.bytes();
+           });
+  }
+
+  Value* load_from(const BufferRef& buffer, llvm::Type* type, Value* where) {
+    llvm::LoadInst* v = b_.CreateAlignedLoad(type, where, alignment(buffer));
+    if (!is_stored_over(buffer)) mark_invariant(v);
+    return v;
+  }
+
   Value* load_element(const BufferRef& buffer, Value* offset) {
     if (!is_bits(buffer)) {
-      Value* v = b_.CreateAlignedLoad(storage_type(buffer), address(buffer, offset, 0), alignment(buffer));
+      Value* v = load_from(buffer, storage_type(buffer), address(buffer, offset, 0));
       return buffer->type.dtype == DType::mask ? b_.CreateIsNotNull(v) : v;
     }
     Value* byte = b_.CreateLoad(b_.getInt8Ty(), address(buffer, b_.CreateLShr(offset, 3), 0));
@@ -304,7 +322,7 @@ class KernelEmitter {
     if (together || (p.lane == 0 && !p.scattered)) {
       llvm::Type* type = storage_type(buffer);
       if (together) type = llvm::FixedVectorType::get(type, lanes_);
-      Value* v = b_.CreateAlignedLoad(type, address(buffer, variable, p.constant), alignment(buffer));
+      Value* v = load_from(buffer, type, address(buffer, variable, p.constant));
       return buffer->type.dtype == DType::mask ? b_.CreateIsNotNull(v) : v;
     }
     Value* result =

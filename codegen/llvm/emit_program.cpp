@@ -116,14 +116,24 @@ class Tables {
     return place.offset;
   }
 
+  static std::vector<Walk> saved_walk(const Type& type) {
+    if (type.layout.empty()) return {};
+    POCK_CHECK(type.dtype == DType::f32, "{} is saved", to_string(type));
+    return walk_of(type);
+  }
+
   std::vector<Constant*> tensors() {
     std::vector<Constant*> rows;
     for (const TensorRow& r : tensor_rows(p_)) {
       const Type& type = r.value->type;
+      const std::vector<Walk> walk = saved_walk(type);
+      Dims numbers = type.dims;
+      for (const Walk& w : walk) numbers.insert(numbers.end(), {w.extent, w.step});
       Constant* slot = r.role == POCK_OPTIMIZER ? text(r.value->slot) : null();
-      rows.push_back(record({text(r.name), slot, dims(type.dims), u64(r.place.offset), u64(type.bytes()),
-                             u8(static_cast<int>(type.dtype)), u8(r.role), u8(type.rank()),
-                             llvm::ConstantFP::get(b_.getFloatTy(), r.value->initial)}));
+      rows.push_back(
+          record({text(r.name), slot, dims(numbers), u64(r.place.offset), u64(type.bytes()),
+                  u8(static_cast<int>(type.dtype)), u8(r.role), u8(type.rank()), u8(std::ssize(walk)),
+                  llvm::ConstantFP::get(b_.getFloatTy(), r.value->initial)}));
       same_size(rows.back(), sizeof(pock_tensor), "pock_tensor");
     }
     return rows;

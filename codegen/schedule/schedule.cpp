@@ -6,6 +6,7 @@
 // reduction, told apart by which axes its loads share. Every choice is a list of steps that keep each
 // element's arithmetic.
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "pock/codegen/compile.h"
@@ -21,9 +22,11 @@ using loop::trips;
 
 // Work (operations and elements touched) below which waking threads costs more than it saves.
 constexpr int64_t kWorthThreads = 1 << 15;
-constexpr int64_t kLeastVector = 4;   // narrower ones gain nothing
-constexpr int64_t kWidestLanes = 16;  // loops as short as this become one vector
-constexpr int64_t kScalarTile = 4;    // sums kept apart where no vector fits, to hide an addition's latency
+constexpr int64_t kLeastVector = 4;     // narrower ones gain nothing
+constexpr int64_t kWidestLanes = 16;    // loops as short as this become one vector
+constexpr int64_t kMostSums = 1 << 14;  // floats that wait for their next tap
+constexpr int64_t kRows = 32;       // rows of a pointwise kernel that share what depends on the column alone
+constexpr int64_t kScalarTile = 4;  // sums kept apart where no vector fits, to hide an addition's latency
 
 class Scheduler {
  public:
@@ -33,11 +36,11 @@ class Scheduler {
     if (plain_.body.size() == 1 && starts_nest(plain_.body[0])) {
       Nest nest = find_nest(plain_.body[0]);
       if (!nest.independent && !nest.sequential)
-        vectorize_axis(nest, nest.axes.size() - 1);
+        pointwise(nest);
       else if (nest.independent)
         lanes(nest);
       else
-        sums(nest);
+        sums();
     }
     threads();
     return std::move(steps_);
@@ -85,6 +88,19 @@ class Scheduler {
     return list;
   }
 
+  // What is the same for all rows is computed once for a number of them.
+  void pointwise(const Nest& nest) {
+    const size_t last = nest.axes.size() - 1;
+    if (last == 1 && nest.axes[0].extent >= 2 * kRows && contiguous(nest.accesses, 1) &&
+        std::any_of(nest.accesses.begin(), nest.accesses.end(),
+                    [](const Access& a) { return !a.store && a.stride[0] == 0 && a.stride[1] != 0; })) {
+      const std::string rows = nest.axes[0].name;
+      add(Step::split, rows, rows_of(nest.axes[0].extent, kRows));
+      add(Step::reorder, rows + ".i", 0, nest.axes[1].name);
+    }
+    vectorize_axis(nest, last);
+  }
+
   void vectorize_axis(const Nest& nest, size_t axis) {
     if (!contiguous(nest.accesses, axis) || clips(*nest.core, nest.axes[axis].var.get())) return;
     for (const std::string& v :
@@ -126,26 +142,150 @@ class Scheduler {
   }
 
   // Sums in registers: a tile of rows (elements that share a vector load) by vectors.
-  void sums(const Nest& nest) {
+  void sums() {
+    follow_memory();
+    const loop::Kernel ordered = now_;
+    const Nest nest = find_nest(ordered.body[0]);
     const size_t none = nest.axes.size();
     size_t column = none;
     for (size_t axis = none; axis-- > 0 && column == none;)
       if (nest.axes[axis].extent >= kLeastVector && stores_along(nest, axis)) column = axis;
     size_t row = column == none ? none : sharing_axis(nest, column);
     if (column != none && !worth_vectors(nest, column, row)) column = row = none;
-
-    std::vector<std::string> vectors;
-    if (column != none) {
-      bool tiled = row != none && contiguous(nest.accesses, column);
-      vectors = columns(nest, column,
-                        tiled ? target_.vector_floats() * target_.tile.cols : target_.vector_floats());
+    if (column == none) return scalar_tile(nest);
+    if (contiguous(nest.accesses, column) && !clips(*nest.core, nest.axes[column].var.get())) {
+      const int64_t wide = width(nest.axes[column].extent);
+      const int64_t vectors = (wide + target_.vector_floats() - 1) / target_.vector_floats();
+      std::string name = nest.axes[column].name;
+      if (wide < nest.axes[column].extent) {
+        add(Step::split, name, wide);
+        name += ".i";
+      }
+      const int64_t most = target_.tile.rows * target_.tile.cols / vectors;
+      if (row != none)
+        sink_rows(nest.axes[row], most);
+      else if (size_t axis = clipped_axis(nest, column); axis != none)
+        clipped_rows(nest, axis, most, wide);
+      add(Step::sink, name);
+      for (const std::string& v : cut(name, wide, widths(target_.vector_floats()))) {
+        add(Step::vectorize, v);
+        const std::string outer = v.substr(0, v.size() - 2) + ".o";
+        add(Step::unroll, outer);
+      }
+      return;
     }
+    const bool neighbours = row != none && contiguous(nest.accesses, column);
+    std::vector<std::string> vectors = columns(nest, column, (neighbours ? 2 : 1) * target_.vector_floats());
     if (vectors.empty()) return scalar_tile(nest);
     if (row != none) sink_rows(nest.axes[row], target_.tile.rows);
     for (const std::string& v : vectors) {
       add(Step::sink, v);
       add(Step::vectorize, v);
     }
+  }
+
+  // The innermost axis along which a load stays that moves along `column`, where it decides how far loops go.
+  static size_t clipped_axis(const Nest& nest, size_t column) {
+    for (size_t axis = nest.axes.size(); axis-- > 0;) {
+      if (axis == column || nest.axes[axis].extent < 2 || !clips(*nest.core, nest.axes[axis].var.get()))
+        continue;
+      for (const Access& a : nest.accesses)
+        if (!a.store && a.stride[column] != 0 && a.stride[axis] == 0) return axis;
+    }
+    return nest.axes.size();
+  }
+
+  // Rows along an axis that clips the taps of its elements: every tap goes over the elements that have it, whose sums
+  // wait in memory near by. Where those would be many, the few elements at the edges are left to themselves.
+  void clipped_rows(const Nest& nest, size_t axis, int64_t most, int64_t columns) {
+    const std::string& name = nest.axes[axis].name;
+    if (nest.axes[axis].extent * columns > kMostSums) {
+      add(Step::peel, name);
+      const std::vector<const Stmt*> interior = loops_named(now_.body, name + ".m");
+      if (interior.size() != 1 || clips(interior[0]->body, interior[0]->var.get())) return;
+      sink_rows({name + ".m", trips(*interior[0]), interior[0]->var}, most);
+      return;
+    }
+    for (size_t inner = axis + 1; inner < nest.axes.size(); ++inner)
+      if (loops_named(now_.body, nest.axes[inner].name).size() == 1 &&
+          directly_inside(name, nest.axes[inner].name))
+        add(Step::reorder, name, 0, nest.axes[inner].name);
+    add(Step::taps, name);
+    add(Step::split, name, even_rows(nest.axes[axis].extent, most));
+    add(Step::sink, name + ".i");
+    add(Step::unroll, name + ".i");
+  }
+
+  bool directly_inside(const std::string& outer, const std::string& inner) const {
+    const std::vector<const Stmt*> loops = loops_named(now_.body, outer);
+    return loops.size() == 1 && loops[0]->body.size() == 1 && loops[0]->body[0].kind == StmtKind::loop &&
+           loops[0]->body[0].var->name == inner && loops[0]->body[0].independent;
+  }
+
+  // As many as make tiles of one height, nearly.
+  static int64_t even_rows(int64_t extent, int64_t most) {
+    const int64_t tiles = (extent + most - 1) / most;
+    return (extent + tiles - 1) / tiles;
+  }
+
+  // How many columns a tile has: all of them where they are few, else whole vectors that leave no remainder.
+  int64_t width(int64_t extent) const {
+    const int64_t vector = target_.vector_floats(), most = 4 * vector;
+    if (extent <= most) return extent;
+    for (int64_t w : {3 * vector, 4 * vector, 2 * vector, vector})
+      if (extent % w == 0) return w;
+    return 3 * vector;
+  }
+
+  // Loops in the order of the results in memory, cut where a layout cuts an axis; neighbours that are one axis in
+  // memory become one.
+  void follow_memory() {
+    for (const Axis& axis : find_nest(now_.body[0]).axes)
+      if (int64_t size = block(now_.body, axis.var);
+          size > 1 && axis.extent > size && axis.extent % size == 0)
+        add(Step::split, axis.name, size);
+    for (bool again = true; again;) {
+      again = false;
+      const Nest nest = find_nest(now_.body[0]);
+      for (size_t axis = 0; axis + 1 < nest.axes.size() && !again; ++axis)
+        if (stored_stride(nest, axis) < stored_stride(nest, axis + 1)) {
+          add(Step::reorder, nest.axes[axis].name, 0, nest.axes[axis + 1].name);
+          again = true;
+        }
+    }
+    for (bool again = true; again;) {
+      again = false;
+      const Nest nest = find_nest(now_.body[0]);
+      for (size_t axis = 0; axis + 1 < nest.axes.size() && !again; ++axis)
+        if (loop::mergeable(now_, nest.axes[axis].name, nest.axes[axis + 1].name)) {
+          add(Step::merge, nest.axes[axis].name, 0, nest.axes[axis + 1].name);
+          again = true;
+        }
+    }
+  }
+
+  static int64_t stored_stride(const Nest& nest, size_t axis) {
+    for (const Access& a : nest.accesses)
+      if (a.store) return a.linear[axis] ? a.stride[axis] : 0;
+    return 0;
+  }
+
+  // The blocks that an index cuts the loop's axis into; 0 where none does.
+  static int64_t block(const std::vector<Stmt>& body, const loop::VarRef& v) {
+    int64_t found = 0;
+    std::function<void(const loop::Expr&)> look = [&](const loop::Expr& e) {
+      const bool division = e->op == loop::ScalarOp::floordiv || e->op == loop::ScalarOp::mod;
+      if (division && e->args[0]->op == loop::ScalarOp::var && e->args[0]->var == v)
+        found = e->args[1]->integer;
+      for (const loop::Expr& a : e->args) look(a);
+    };
+    for (const Stmt& s : body) {
+      for (const loop::Expr* e : {&s.lo, &s.hi, &s.value})
+        if (e->get()) look(*e);
+      for (const loop::Expr& e : s.index) look(e);
+      if (int64_t inside = block(s.body, v)) found = inside;
+    }
+    return found;
   }
 
   static bool stores_along(const Nest& nest, size_t axis) {

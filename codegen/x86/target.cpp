@@ -53,7 +53,7 @@ Target x86_target(const std::string& name, const std::string& cpu) {
         t.cpu);
   if (use(t, really, kAvx512)) {
     t.vector_bits = 512;  // 32 registers: 26 for the tile and what it is multiplied with
-    t.tile = {.rows = 8, .cols = 2};
+    t.tile = {.rows = 8, .cols = 3};
   } else {
     t.vector_bits = 256;  // 16 registers
     t.tile = {.rows = 4, .cols = 2};

@@ -103,7 +103,7 @@ void Lexer::advance() {
     char before = '\0';
     token_.text = run([&](char d) {
       bool sign = (d == '-' || d == '+') && (before == '\0' || before == 'e');
-      bool part = sign || is_letter(d) || is_digit(d) || d == '.';
+      bool part = sign || is_letter(d) || is_digit(d) || d == '.' || d == '/' || d == '%';
       before = d;
       return part;
     });

@@ -10,7 +10,7 @@ namespace pock {
 
 enum class TokenKind : uint8_t {
   word,        // graph, matmul, f32, inf
-  number,      // -1.5e-3, -inf
+  number,      // -1.5e-3, -inf, 1/16, 1%16
   string,      // "fc"; text is what it stands for
   value,       // %x
   odd_value,   // %"my weight"

@@ -1,3 +1,4 @@
+#include <climits>
 #include <cmath>
 #include <limits>
 
@@ -102,7 +103,30 @@ class Parser {
     for (int64_t dim : t.dims)
       if (dim < 0) fail(word, "an axis has the negative length {}", dim);
     if (!are_possible(t.dims)) fail(word, "a tensor of more than 2^40 elements");
-    return t;
+    if (!lex_.peek().is("{")) return t;
+    Layout layout = this->layout();
+    if (!fits(layout, t.dims)) fail(word, "{} is no layout of {}", to_string(layout), to_string(t));
+    return laid_out(t, layout);
+  }
+
+  Layout layout() {
+    Layout parts;
+    expect("{");
+    while (!lex_.peek().is("}")) {
+      if (!parts.empty()) expect(",");
+      Token t = expect(TokenKind::number, "an axis");
+      size_t cut = t.text.find_first_of("/%");
+      int64_t axis = 0, size = 1;
+      bool good = parse_number(t.text.substr(0, cut), &axis) && axis >= 0 && axis <= INT_MAX;
+      if (cut != std::string::npos) good &= parse_number(t.text.substr(cut + 1), &size);
+      if (!good) fail(t, "'{}' is no axis of a layout: 1, 1/16 or 1%16", t.text);
+      Part::Kind kind = cut == std::string::npos ? Part::whole
+                        : t.text[cut] == '/'     ? Part::block
+                                                 : Part::within;
+      parts.push_back({static_cast<int>(axis), kind, size});
+    }
+    lex_.take();
+    return parts;
   }
 
   std::vector<int64_t> integers() {
@@ -288,10 +312,11 @@ class Parser {
     if (types.size() != names.size())
       fail(names[0].token, "{} results, but {} types", names.size(), types.size());
     for (size_t i = 0; i < names.size(); ++i) {
-      const Type& inferred = n->out(static_cast<int>(i))->type;
-      if (types[i] != inferred)
+      Type& inferred = n->out(static_cast<int>(i))->type;
+      if (types[i].row_major() != inferred)
         fail(names[i].token, "{} is declared {}, but {} gives {}", names[i].spelling, to_string(types[i]),
              word.text, to_string(inferred));
+      inferred = types[i];
       define(names[i], n->out(static_cast<int>(i)));
     }
   }

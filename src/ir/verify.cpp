@@ -67,7 +67,12 @@ class Checker {
     if (n.op->has_effect()) {
       if (!n.in(0)->persistent())
         fault("{} stores into {}, which is {}", show(n), names_(n.in(0)), to_string(n.in(0)->kind));
+      if (n.in(0)->type != n.in(1)->type)
+        fault("{} stores {} into {}", show(n), to_string(n.in(1)->type), to_string(n.in(0)->type));
     }
+    if (n.op->is_view() && !(n.in(0)->type.layout.empty() && n.out()->type.layout.empty()))
+      fault("{} is a view and wants row-major order, it has {} of {}", show(n), to_string(n.out()->type),
+            to_string(n.in(0)->type));
     std::vector<Type> types;
     try {
       types = n.op->infer(InferArgs(n.inputs(), n.attrs, n.loc));
@@ -79,13 +84,15 @@ class Checker {
       const Value* v = n.out(static_cast<int>(i));
       if (v->node != &n || v->index != static_cast<int>(i) || v->kind != ValueKind::result)
         fault("result {} of {} does not know its node", i, show(n));
-      if (v->type != types[i])
+      if (v->type.row_major() != types[i] || !is_layout_of(v->type))
         fault("result {} of {} is {}, its shape rule gives {}", i, show(n), to_string(v->type),
               to_string(types[i]));
       known_.insert(v);
       reads_[v];
     }
   }
+
+  static bool is_layout_of(const Type& t) { return t.layout.empty() || fits(t.layout, t.dims); }
 
   void user_count(const Value* v, size_t reads) {
     if (v->users.size() != reads)

@@ -70,6 +70,9 @@ Expr replace(const Expr&, const Replace&);
 // Gives buffers and variables that hide one in scope another name.
 void tidy_names(Kernel&);
 
+// The step of this name (merge.cpp).
+Kernel merge(const Kernel&, const std::string& i, const std::string& j);
+
 // The same operation on other arguments, simplified.
 Expr with_args(const Expr&, std::vector<Expr> args);
 

@@ -18,10 +18,11 @@ struct StepRow {
   bool number, other, other_optional;
 };
 // Indexed by Step::Kind.
-constexpr StepRow kRows[] = {{"split", true, true, true},        {"fuse", false, true, false},
-                             {"reorder", false, true, false},    {"sink", false, false, false},
-                             {"peel", false, false, false},      {"unroll", false, false, false},
-                             {"vectorize", false, false, false}, {"parallel", false, false, false}};
+constexpr StepRow kRows[Step::parallel + 1] = {
+    {"split", true, true, true},      {"fuse", false, true, false},    {"merge", false, true, false},
+    {"reorder", false, true, false},  {"sink", false, false, false},   {"taps", false, false, false},
+    {"peel", false, false, false},    {"unroll", false, false, false}, {"vectorize", false, false, false},
+    {"parallel", false, false, false}};
 
 std::string to_string(const Step& s) {
   const StepRow& row = kRows[s.kind];
@@ -73,9 +74,12 @@ class Transform {
         return split(s);
       case Step::fuse:
         return fuse(s);
+      case Step::merge:  // changes buffers too
+        break;
       case Step::reorder:
         return reorder(s);
       case Step::sink:
+      case Step::taps:
         return sink(s);
       case Step::peel:
         return peel(s);
@@ -132,11 +136,28 @@ class Transform {
       outer.step = 1;
       outer.body = {counted(s, s.var->name + ".i", n, var(outer.var) * Expr(n))};
       outer.body[0].mode = LoopMode::plain;
+      within(outer.body[0].body, outer.body[0].var, n);
       result.push_back(std::move(outer));
     }
     std::string rest = step_.other.empty() ? s.var->name + ".i" : step_.other;
     if (all % n) result.push_back(counted(s, rest, all % n, Expr(blocks * n)));
     return result;
+  }
+
+  // Blocks and places of a tensor's layout, where v runs within one.
+  static void within(Stmts& body, const VarRef& v, int64_t n) {
+    Rewriter rewrite([&](const Expr& e) {
+      const bool division = e->op == ScalarOp::floordiv || e->op == ScalarOp::mod;
+      if (!division || e->args[0]->op != ScalarOp::var || e->args[0]->var != v || e->args[1]->integer < n)
+        return e;
+      return e->op == ScalarOp::mod ? e->args[0] : Expr(0);
+    });
+    for (Stmt& s : body) {
+      for (Expr* e : {&s.lo, &s.hi, &s.value})
+        if (e->get()) *e = rewrite(*e);
+      for (Expr& e : s.index) e = rewrite(e);
+      within(s.body, v, n);
+    }
   }
 
   // The loop directly inside, independent and the same in every iteration of `s`.
@@ -180,6 +201,11 @@ class Transform {
     int64_t extent;
     std::set<const Buffer*> expanded;
     Replace renamed;
+
+    bool expanded_now(const Buffer* b) const {
+      return std::any_of(renamed.buffers.begin(), renamed.buffers.end(),
+                         [&](const auto& pair) { return pair.second.get() == b; });
+    }
   };
 
   Stmts sink(const Stmt& given) const {
@@ -220,11 +246,116 @@ class Transform {
         Stmt around = s;
         around.body = distribute(s.body, k);
         result.push_back(std::move(around));
+      } else if (std::vector<Segment> cuts = segments(s, k); !cuts.empty()) {
+        flush();
+        for (const Segment& cut : cuts) result.push_back(clipped(s, k, cut));
       } else {
         pending.push_back(expand(s, k));
       }
     }
     flush();
+    return result;
+  }
+
+  // Iterations lo..hi of a `for` loop in which the same iterations first..last of the sinking loop take part.
+  struct Segment {
+    int64_t lo, hi, first, last;
+  };
+
+  // Of a loop whose bounds depend on nothing but the sinking loop; none where it is another, or where those that take
+  // part are no range.
+  std::vector<Segment> segments(const Stmt& s, const Sinking& k) const {
+    if (step_.kind != Step::taps || s.kind != StmtKind::loop || s.independent || s.step != 1) return {};
+    std::vector<std::pair<int64_t, int64_t>> bounds;
+    for (int64_t i = 0; i < k.extent; ++i) {
+      Expr lo = replace(s.lo, {{{k.loop->var.get(), Expr(i)}}, {}}),
+           hi = replace(s.hi, {{{k.loop->var.get(), Expr(i)}}, {}});
+      if (!is_constant(lo) || !is_constant(hi)) return {};
+      bounds.emplace_back(lo->integer, hi->integer);
+    }
+    int64_t lo = bounds[0].first, hi = bounds[0].second;
+    for (auto [from, to] : bounds) lo = std::min(lo, from), hi = std::max(hi, to);
+    std::vector<Segment> cuts;
+    for (int64_t t = lo; t < hi; ++t) {
+      int64_t first = k.extent, last = 0, count = 0;
+      for (int64_t i = 0; i < k.extent; ++i)
+        if (bounds[i].first <= t && t < bounds[i].second) first = std::min(first, i), last = i + 1, ++count;
+      if (count != std::max<int64_t>(last - first, 0)) return {};
+      if (count == 0) continue;
+      if (!cuts.empty() && cuts.back().hi == t && cuts.back().first == first && cuts.back().last == last)
+        ++cuts.back().hi;
+      else
+        cuts.push_back({t, t + 1, first, last});
+    }
+    return cuts;
+  }
+
+  static bool has_sum(const Stmts& body) {
+    return std::any_of(body.begin(), body.end(), [](const Stmt& s) {
+      return (s.kind == StmtKind::loop && !s.independent) || has_sum(s.body);
+    });
+  }
+
+  // A segment of the `for` loop around those iterations. What they sum up in registers of the sinking loop is held in
+  // one of their own meanwhile, where there are loops inside.
+  Stmt clipped(const Stmt& s, const Sinking& k, const Segment& cut) const {
+    Stmts inside;
+    for (const Stmt& b : s.body) inside.push_back(expand(b, k));
+    if (has_sum(inside)) hold(inside, k);
+    Stmt each = *k.loop;
+    each.var = std::make_shared<const Var>(*k.loop->var);
+    each.lo = cut.first;
+    each.hi = cut.last;
+    Stmt loop = s;
+    loop.var = std::make_shared<const Var>(*s.var);
+    loop.lo = cut.lo;
+    loop.hi = cut.hi;
+    each.body = copy(inside, {{{k.loop->var.get(), var(each.var)}, {s.var.get(), var(loop.var)}}, {}});
+    loop.body = {std::move(each)};
+    return loop;
+  }
+
+  void hold(Stmts& body, const Sinking& k) const {
+    std::vector<BufferRef> sums;
+    stored(body, sums);
+    const std::vector<Expr> place{var(k.loop->var)};
+    for (const BufferRef& sum : sums) {
+      if (sum->space != Space::reg || sum->type.rank() != 1 || !k.expanded_now(sum.get())) continue;
+      auto held = std::make_shared<Buffer>(*sum);
+      held->name += ".t";
+      held->type.dims.clear();
+      body = exchanged(body, sum.get(), held);
+      Stmt declare{.kind = StmtKind::reg, .buffer = held};
+      Stmt take{.kind = StmtKind::store, .buffer = held, .value = load(sum, place)};
+      Stmt give{.kind = StmtKind::store, .buffer = sum, .index = place, .value = load(held)};
+      body.insert(body.begin(), {std::move(declare), std::move(take)});
+      body.push_back(std::move(give));
+    }
+  }
+
+  // Buffers that are stored into, in order of appearance.
+  static void stored(const Stmts& body, std::vector<BufferRef>& found) {
+    for (const Stmt& s : body) {
+      if (s.kind == StmtKind::store && std::find(found.begin(), found.end(), s.buffer) == found.end())
+        found.push_back(s.buffer);
+      stored(s.body, found);
+    }
+  }
+
+  static Stmts exchanged(const Stmts& body, const Buffer* from, const BufferRef& to) {
+    Rewriter rewrite(
+        [&](const Expr& e) { return e->op == ScalarOp::load && e->buffer.get() == from ? load(to) : e; });
+    Stmts result;
+    for (Stmt s : body) {
+      for (Expr* e : {&s.lo, &s.hi, &s.value})
+        if (e->get()) *e = rewrite(*e);
+      if (s.kind == StmtKind::store && s.buffer.get() == from) {
+        s.buffer = to;
+        s.index.clear();
+      }
+      s.body = exchanged(s.body, from, to);
+      result.push_back(std::move(s));
+    }
     return result;
   }
 
@@ -361,7 +492,12 @@ Schedule parse_schedule(const std::string& text) {
 
 Kernel transformed(const Kernel& k, const Schedule& schedule) {
   Kernel result = k;
-  for (const Step& s : schedule) result.body = Transform(s).run(result.body);
+  for (const Step& s : schedule) {
+    if (s.kind == Step::merge)
+      result = merge(result, s.axis, s.other);
+    else
+      result.body = Transform(s).run(result.body);
+  }
   return result;
 }
 

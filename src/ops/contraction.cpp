@@ -190,6 +190,7 @@ const OpDef kConv{
       });
     }),
     .channel_weight = 1,
+    .layouts = {Best::channels_last, Best::outputs_last, Best::channels_last},
 };
 
 const OpDef kConvInputGrad{
@@ -229,6 +230,7 @@ const OpDef kConvInputGrad{
         });
       });
     }),
+    .layouts = {Best::channels_last, Best::inputs_last, Best::channels_last},
 };
 
 // The products of one element of the weight in a chunk's row: `row` is n and the output along all spatial axes
@@ -294,6 +296,7 @@ const OpDef kConvWeightGrad{
         });
       });
     }),
+    .layouts = {Best::channels_last, Best::channels_last, Best::outputs_last},
 };
 
 }  // namespace

@@ -12,7 +12,8 @@ using loop::Precision;
 // How elements of a type are held.
 DType held_as(DType t, Precision p) { return t == DType::f32 && p == Precision::f64 ? DType::f64 : t; }
 
-int64_t held_bytes(const Type& t, Precision p) { return Type{held_as(t.dtype, p), t.dims}.bytes(); }
+Type held(const Type& t, Precision p) { return {held_as(t.dtype, p), t.dims, t.layout}; }
+int64_t held_bytes(const Type& t, Precision p) { return held(t, p).bytes(); }
 
 // Calls `f` with a null pointer of the C++ type of an element.
 template <class F>
@@ -111,7 +112,10 @@ void* Memory::at(const Value* v) {
 void Memory::set(const Value* v, const std::vector<double>& numbers) {
   POCK_CHECK(static_cast<int64_t>(numbers.size()) == v->type.elements(), "{} numbers for {}", numbers.size(),
              to_string(v->type));
-  from_doubles(numbers, held_as(v->type.dtype, precision), at(v));
+  const Type t = held(v->type, precision);
+  std::vector<std::byte> elements(t.bytes());
+  from_doubles(numbers, t.dtype, elements.data());
+  pack(t, elements.data(), at(v));
 }
 
 void Memory::set(const Value* v, const Data& data) {
@@ -119,14 +123,17 @@ void Memory::set(const Value* v, const Data& data) {
              to_string(v->type));
   if (is_float(v->type.dtype))
     set(v, to_doubles(data->data(), v->type.dtype, v->type.elements()));
-  else if (void* to = at(v); !data->empty())
-    std::memcpy(to, data->data(), data->size());
+  else
+    pack(v->type, data->data(), at(v));
 }
 
 std::vector<double> Memory::read(const Value* v) const {
   auto it = buffers_.find(v);
   POCK_CHECK(it != buffers_.end(), "value {} '{}' was never set", v->id, v->name);
-  return to_doubles(it->second.data(), held_as(v->type.dtype, precision), v->type.elements());
+  const Type t = held(v->type, precision);
+  std::vector<std::byte> elements(t.bytes());
+  unpack(t, it->second.data(), elements.data());
+  return to_doubles(elements.data(), t.dtype, t.elements());
 }
 
 Data Memory::raw(const Value* v) const {

@@ -6,61 +6,123 @@ namespace {
 using loop::Expr;
 using loop::Space;
 
-// The axes of a Scalar's loops: neighbouring axes merged where every input either runs along all or none of
-// them.
-struct MergedAxes {
-  Dims dims;
-  std::vector<std::vector<bool>> moves;  // [axis][input]: whether the input runs along it
-};
+// Which block, or which place within it, a place along an axis is.
+Expr part_of(const Part& p, const Expr& place) {
+  if (p.kind == Part::whole) return place;
+  return p.kind == Part::block ? floordiv(place, p.size) : mod(place, p.size);
+}
 
-MergedAxes merge_axes(const Node& n) {
-  const Dims& out = n.out(0)->type.dims;
-  MergedAxes merged;
-  for (size_t axis = 0; axis < out.size(); ++axis) {
-    if (out[axis] == 1) continue;
-    std::vector<bool> moves;
-    for (const Value* v : n.inputs()) {
-      const Dims& in = v->type.dims;
-      size_t missing = out.size() - in.size();
-      moves.push_back(axis >= missing && in[axis - missing] != 1);
-    }
-    if (!merged.dims.empty() && merged.moves.back() == moves) {
-      merged.dims.back() *= out[axis];
-    } else {
-      merged.dims.push_back(out[axis]);
-      merged.moves.push_back(moves);
+std::vector<Expr> stored_index(const Type& t, std::vector<Expr> index) {
+  if (t.layout.empty()) return index;
+  std::vector<Expr> stored;
+  for (const Part& p : t.layout) stored.push_back(part_of(p, index[p.axis]));
+  return stored;
+}
+
+// The axes of a tensor in memory that have more than one place, numbered as those of a result of this rank.
+Layout moving_parts(const Type& t, int rank) {
+  Layout parts = t.layout;
+  if (parts.empty())
+    for (int axis = 0; axis < t.rank(); ++axis) parts.push_back({axis});
+  std::erase_if(parts, [&](const Part& p) { return t.extent(p) == 1; });
+  for (Part& p : parts) p.axis += rank - t.rank();
+  return parts;
+}
+
+// The loops of a Scalar: the axes of result 0 in memory, neighbours merged where every tensor either runs along
+// none of them or has them side by side too.
+class ScalarLoops {
+ public:
+  explicit ScalarLoops(const Node& n) : out_(n.out(0)->type) {
+    for (const std::vector<Value*>* list : {&n.inputs(), &n.results()})
+      for (const Value* v : *list) tensors_.push_back(moving_parts(v->type, out_.rank()));
+    for (const Part& p : moving_parts(out_, out_.rank())) {
+      if (!loops_.empty() && merge(loops_.back().back(), p)) {
+        loops_.back().push_back(p);
+        dims_.back() *= out_.extent(p);
+      } else {
+        loops_.push_back({p});
+        dims_.push_back(out_.extent(p));
+      }
     }
   }
-  return merged;
-}
+
+  const Dims& dims() const { return dims_; }
+
+  // The axes of a tensor (inputs, then results) in its buffer: lengths, and indices for the loops' variables.
+  Dims dims_of(size_t tensor) const {
+    Dims dims;
+    each_axis(tensor,
+              [&](const Part& p, int loop) { dims.push_back(loop < 0 ? out_.extent(p) : dims_[loop]); });
+    return dims;
+  }
+  std::vector<Expr> index_of(size_t tensor, const std::vector<Expr>& vars) const {
+    std::vector<Expr> index;
+    each_axis(tensor, [&](const Part& p, int loop) {
+      index.push_back(loop < 0 ? part_of(p, along(p.axis, vars)) : vars[loop]);
+    });
+    return index;
+  }
+
+ private:
+  bool merge(const Part& p, const Part& q) const {
+    return std::all_of(tensors_.begin(), tensors_.end(), [&](const Layout& parts) {
+      for (size_t i = 0; i + 1 < parts.size(); ++i)
+        if (parts[i] == p && parts[i + 1] == q) return true;
+      return std::none_of(parts.begin(), parts.end(),
+                          [&](const Part& r) { return r.axis == p.axis || r.axis == q.axis; });
+    });
+  }
+
+  // Calls f(part, loop) with the loop that runs along a part and those merged with it, or -1 where the tensor cuts
+  // the axis in another way than result 0.
+  template <class F>
+  void each_axis(size_t tensor, F f) const {
+    const Layout& parts = tensors_[tensor];
+    for (size_t i = 0; i < parts.size();) {
+      int loop = -1;
+      for (size_t l = 0; l < loops_.size() && loop < 0; ++l)
+        if (loops_[l][0] == parts[i]) loop = static_cast<int>(l);
+      f(parts[i], loop);
+      i += loop < 0 ? 1 : loops_[loop].size();
+    }
+  }
+
+  // The place along an axis of the shape.
+  Expr along(int axis, const std::vector<Expr>& vars) const {
+    Expr place = 0;
+    for (size_t l = 0; l < loops_.size(); ++l)
+      if (loops_[l][0].axis == axis)
+        place = place + vars[l] * Expr(loops_[l][0].kind == Part::block ? loops_[l][0].size : 1);
+    return place;
+  }
+
+  const Type& out_;
+  std::vector<Layout> tensors_, loops_;
+  Dims dims_;
+};
 
 loop::Kernel lower_scalar(const Node& n, const Scalar& scalar) {
   loop::KernelBuilder k{std::string(n.op->name)};
-  MergedAxes axes = merge_axes(n);
-  // The part of `all` (dimensions or loop variables) that input i runs along.
-  auto along = [&](size_t i, const auto& all) {
-    std::decay_t<decltype(all)> part;
-    for (size_t axis = 0; axis < all.size(); ++axis)
-      if (axes.moves[axis][i]) part.push_back(all[axis]);
-    return part;
-  };
+  ScalarLoops loops(n);
   std::vector<loop::BufferRef> ins, outs;
   for (size_t i = 0; i < n.inputs().size(); ++i)
-    ins.push_back(k.arg(fmt::format("in{}", i), {n.in(i)->type.dtype, along(i, axes.dims)}, Space::in));
+    ins.push_back(k.arg(fmt::format("in{}", i), {n.in(i)->type.dtype, loops.dims_of(i)}, Space::in));
   for (size_t i = 0; i < n.results().size(); ++i) {
     const Type& t = n.out(i)->type;
     POCK_CHECK(t.dims == n.out(0)->type.dims, "results of {} differ in shape", n.op->name.text);
-    outs.push_back(k.arg(fmt::format("out{}", i), {t.dtype, axes.dims}, Space::out));
+    outs.push_back(k.arg(fmt::format("out{}", i), {t.dtype, loops.dims_of(ins.size() + i)}, Space::out));
   }
-  k.each(axes.dims, [&](const std::vector<Expr>& index) {
+  k.each(loops.dims(), [&](const std::vector<Expr>& vars) {
     std::vector<Expr> elements;
-    for (size_t i = 0; i < ins.size(); ++i) elements.push_back(load(ins[i], along(i, index)));
+    for (size_t i = 0; i < ins.size(); ++i) elements.push_back(load(ins[i], loops.index_of(i, vars)));
     Exprs values = scalar.rule(ScalarArgs(n, std::move(elements)));
     POCK_CHECK(values.size() == outs.size(), "{} gave {} values", n.op->name.text, values.size());
     // A result may stand in an input's memory, so all are computed before the first is stored.
     if (outs.size() > 1)
       for (Expr& v : values) v = load(k.reg("r", v));
-    for (size_t i = 0; i < outs.size(); ++i) k.store(outs[i], index, values[i]);
+    for (size_t i = 0; i < outs.size(); ++i)
+      k.store(outs[i], loops.index_of(ins.size() + i, vars), values[i]);
   });
   return k.take();
 }
@@ -68,10 +130,24 @@ loop::Kernel lower_scalar(const Node& n, const Scalar& scalar) {
 }  // namespace
 
 NestArgs::NestArgs(const Node& n, std::string name) : KernelBuilder(std::move(name)), node(n) {
-  for (size_t i = 0; i < n.inputs().size(); ++i)
-    ins_.push_back(arg(fmt::format("in{}", i), n.in(i)->type, Space::in));
-  for (size_t i = 0; i < n.results().size(); ++i)
-    outs_.push_back(arg(fmt::format("out{}", i), n.out(i)->type, Space::out));
+  auto tensors = [&](const std::vector<Value*>& values, const char* prefix, Space space) {
+    std::vector<Tensor> list;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const Type& t = values[i]->type;
+      list.push_back({t, t.row_major(), arg(fmt::format("{}{}", prefix, i), t.stored(), space)});
+    }
+    return list;
+  };
+  ins_ = tensors(n.inputs(), "in", Space::in);
+  outs_ = tensors(n.results(), "out", Space::out);
+}
+
+Expr NestArgs::Tensor::at(std::vector<Expr> index) const {
+  return load(buffer, stored_index(type, std::move(index)));
+}
+
+void NestArgs::out(int i, std::vector<Expr> index, Expr value) {
+  store(outs_[i].buffer, stored_index(outs_[i].type, std::move(index)), std::move(value));
 }
 
 loop::Kernel lower_node(const Node& n) {

@@ -83,6 +83,15 @@ const OpDef kBroadcastTo{
     .cheap = true,
 };
 
+const OpDef kRelayout{
+    .name = "relayout",
+    .doc = "x in the memory layout that the result is declared with",
+    .inputs = 1,
+    .infer = [](const InferArgs& a) { return same_as(a.in(0)); },
+    .gradient = Gradient([](GradArgs& g) { g.add(0, g.dout()); }),
+    .lower = Scalar([](const ScalarArgs& a) { return a.in(0); }),
+};
+
 const OpDef kConcat{
     .name = "concat",
     .doc = "the inputs one after the other along `axis`",
@@ -170,7 +179,8 @@ const OpDef kPad{
     }),
     .lower = Nest([](NestArgs& n) {
       int64_t axis = axis_attr(n.node), before = n.node.integer("before"), after = n.node.integer("after");
-      auto [type, dims] = n.in_type(0);
+      const DType type = n.in_type(0).dtype;
+      const Dims& dims = n.in_type(0).dims;
       double value = n.node.number("value");
       Expr fill = is_float(type) ? loop::lit(value, type) : loop::int_lit(static_cast<int64_t>(value), type);
       auto edge = [&](int64_t count, int64_t from) {
@@ -276,7 +286,8 @@ const OpDef kGatherGrad{
 }  // namespace
 
 OpList movement_ops() {
-  return {&kReshape, &kTranspose, &kBroadcastTo, &kConcat, &kSlice, &kPad, &kGather, &kGatherGrad};
+  return {&kReshape, &kTranspose, &kBroadcastTo, &kRelayout,  &kConcat,
+          &kSlice,   &kPad,       &kGather,      &kGatherGrad};
 }
 
 }  // namespace pock

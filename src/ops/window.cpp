@@ -113,6 +113,7 @@ const OpDef kMaxPool{
         n.out(1, y, cast(load(tap), n.out_type(1).dtype));
       });
     }),
+    .layouts = {Best::channels_last, Best::channels_last, Best::channels_last},
 };
 
 // dx: from +0, what `share(window's dy index, tap number, acc)` makes of the sum for every window an element
@@ -146,6 +147,7 @@ const OpDef kMaxPoolGrad{
         return select(cast(n.in(1, y), DType::i32) == cast(tap, DType::i32), acc + n.in(0, y), acc);
       });
     }),
+    .layouts = {Best::channels_last, Best::channels_last, Best::channels_last},
 };
 
 const OpDef kMaxPoolIndex{
@@ -182,6 +184,7 @@ const OpDef kMaxPoolIndex{
         n.out(0, y, cast(number, DType::i32));
       });
     }),
+    .layouts = {Best::channels_last, Best::channels_last},
 };
 
 // How many elements a window's sum is divided by: those inside of the input, or with the padding (but not
@@ -220,6 +223,7 @@ const OpDef kAvgPool{
         n.out(0, y, load(acc) / average_divisor(n.node, windows, y));
       });
     }),
+    .layouts = {Best::channels_last, Best::channels_last},
 };
 
 const OpDef kAvgPoolGrad{
@@ -239,6 +243,7 @@ const OpDef kAvgPoolGrad{
         return acc + n.in(0, y) / average_divisor(n.node, windows, y);
       });
     }),
+    .layouts = {Best::channels_last, Best::channels_last},
 };
 
 }  // namespace

@@ -52,7 +52,9 @@ TEST(Schedule, Contractions) {
                        a, b, av, bv);
   };
   EXPECT_EQ(chosen(matmul("384,100", "100,400", "i,k", "k,j")),
-            "split(j,16,j.r0) split(i,4) sink(i.i) unroll(i.i) sink(j.i) vectorize(j.i) parallel(i.o)");
+            "split(j,16) split(i,4) sink(i.i) unroll(i.i) sink(j.i) split(j.i,8,j.i.r0) vectorize(j.i.i) "
+            "unroll(j.i.o) "
+            "parallel(i.o)");
   // Lanes of b are apart: one vector at a time, shared by the rows.
   EXPECT_EQ(chosen(matmul("384,100", "400,100", "i,k", "j,k")),
             "split(j,8,j.r0) split(i,4) sink(i.i) unroll(i.i) sink(j.i) vectorize(j.i) parallel(i.o)");
@@ -68,6 +70,36 @@ TEST(Schedule, Contractions) {
       } } } } })"),
       "peel(x) split(x.m,16,x.m.r0) split(x.m.r0,8,x.m.r1) split(o,4) sink(o.i) unroll(o.i) sink(x.m.i) "
       "vectorize(x.m.i) sink(x.m.r0.i) vectorize(x.m.r0.i) fuse(n,o.o) parallel(n)");
+}
+
+// Channels last, filters in panels: loops follow the results in memory, and pixels are one axis where no tap is clipped.
+TEST(Schedule, ConvolutionsWithChannelsLast) {
+  EXPECT_EQ(
+      chosen(R"(kernel @conv(in a: f32[1,14,14,96], in w: f32[4,96,16], out b: f32[1,14,14,64]) {
+      each n in 0..1 { each o in 0..64 { each y in 0..14 { each x in 0..14 {
+        reg acc: f32
+        acc = 0
+        for c in 0..96 { acc = fma(a[n,y,x,c], w[floordiv(o, 16),c,mod(o, 16)], acc) }
+        b[n,y,x,o] = acc
+      } } } } })"),
+      "split(o,16) reorder(o.i,y) reorder(o.o,y) reorder(o.i,x) reorder(o.o,x) merge(n,y) merge(n,x) "
+      "split(n,4) "
+      "sink(n.i) unroll(n.i) sink(o.i) split(o.i,8,o.i.r0) vectorize(o.i.i) unroll(o.i.o) parallel(n.o)");
+  auto window = [](int64_t size) {
+    return fmt::format(R"(kernel @conv(in a: f32[1,8,{0},32], in w: f32[3,32,16], out b: f32[1,8,{0},16]) {{
+      each n in 0..1 {{ each o in 0..16 {{ each y in 0..8 {{ each x in 0..{0} {{
+        reg acc: f32
+        acc = 0
+        for kx in max(0, 1 - x)..min(3, {1} - x) {{ for c in 0..32 {{
+          acc = fma(a[n,y,x + kx - 1,c], w[kx,c,o], acc)
+        }} }}
+        b[n,y,x,o] = acc
+      }} }} }} }} }})",
+                       size, size + 1);
+  };
+  EXPECT_EQ(chosen(window(14)),
+            "reorder(o,y) reorder(o,x) merge(n,y) split(n,4) sink(n.i) unroll(n.i) sink(o) split(o,8,o.r0) "
+            "vectorize(o.i) unroll(o.o) fuse(n.o,x) parallel(n.o)");
 }
 
 TEST(Schedule, WithoutInnerLoops) {
@@ -110,7 +142,7 @@ TEST(Schedule, Reductions) {
       for n in 0..512 { sum = sum + x[n,c] }
       y[c] = sum
     } })"),
-            "split(c,8,c.r0) sink(c.i) vectorize(c.i) parallel(c.o)");
+            "split(c,32) sink(c.i) split(c.i,8,c.i.r0) vectorize(c.i.i) unroll(c.i.o) parallel(c.o)");
   EXPECT_EQ(chosen(R"(kernel @k(in x: f32[512,640], out y: f32[512]) { each c in 0..512 {
       reg sum: f32
       sum = 0

@@ -103,8 +103,7 @@ TEST_F(WeightsFile, AtNoGoodPlaceIsRefused) {
       {{kPockc, "export", model, "--weights", "net.safetensors", "-o", "tuned"}, 1, {"is not a checkpoint"}},
       dir_.path);
   fs::remove(dir_ / "net.safetensors");
-  expect_all_refused({}, 1,
-                     {"/net.safetensors' cannot be opened: no such file", "or where --weights-file says"});
+  expect_all_refused({}, 1, {"/net.safetensors' cannot be opened: no such file", "or at --weights-file"});
   // What needs no weights does not look for them, and knows no such option; nor does a program that has them inside.
   EXPECT_EQ(run({"./net", "info"}, dir_.path).status, 0);
   expect_refused({{"./net", "info", "--weights-file", "x"}, 2, {"unknown option '--weights-file'"}},

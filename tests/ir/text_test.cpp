@@ -104,6 +104,18 @@ TEST(Text, ErrorsNameTheirPlace) {
   expect_error("  %0 = relu(%y) : f32[2,3]", "5:13: %y is not defined above");
   expect_error("  %0 = relu(%x) : f32[3,2]", "5:3: %0 is declared f32[3,2], but relu gives f32[2,3]");
   expect_error("  %0 = relu(%x) : f31[2,3]", "5:19: there is no element type 'f31'");
+  expect_error("  %0 = relu(%x) : f32[2,3]{0,0}", "5:19: {0,0} is no layout of f32[2,3]");
+  expect_error("  %0 = relu(%x) : f32[2,3]{1/2,0,1%2}", "5:19: {1/2,0,1%2} is no layout of f32[2,3]");
+  expect_error("  %0 = relu(%x) : f32[2,3]{0,1/}", "5:30: '1/' is no axis of a layout: 1, 1/16 or 1%16");
+  expect_error("  %0 = relu(%x) : f32[2,3]{0,%1}", "5:30: expected an axis");
+  expect_error(
+      "  %0 = reshape(%x) {shape = [6]} : f32[6]\n  %1 = relu(%x) : f32[2,3]{1,0}\n"
+      "  %2 = reshape(%1) {shape = [6]} : f32[6]",
+      " %2 = reshape is a view and wants row-major order");
+  expect_error(
+      "  %0 = relu(%w) : f32[3]\n  optimizer %s : f32[2,3] of %w slot \"s\"\n"
+      "  %1 = relu(%x) : f32[2,3]{1,0}\n  update %s = %1",
+      " update stores f32[2,3]{1,0} into f32[2,3]");
   expect_error("  %0 = relu(%x) {a = 1} : f32[2,3]", "5:3: relu has no attribute 'a'");
   expect_error("  %0 = relu(%x, %x) : f32[2,3]", "5:3: relu takes 1 input, given 2");
   expect_error("  %0, %1 = relu(%x) : f32[2,3]", "5:3: relu has 1 results, named are 2");

@@ -107,6 +107,48 @@ TEST_P(Case, IterationsAreIndependent) {
   }
 }
 
+// An element for each place of the shape; bits of masks as 0 and 1.
+Numbers elements_of(const Memory& m, const Value* v) {
+  if (v->type.dtype != DType::mask) return m.read(v);
+  const Type stored = v->type.stored();
+  const int64_t row = stored.rank() ? stored.dims.back() : 1;
+  Numbers numbers(v->type.elements());
+  std::vector<Walk> walk = walk_of(v->type);
+  Data bits = m.raw(v);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    int64_t place = 0, rest = static_cast<int64_t>(i);
+    for (size_t axis = walk.size(); axis-- > 0; rest /= walk[axis].extent)
+      place += rest % walk[axis].extent * walk[axis].step;
+    int64_t bit = place / row * ((row + 7) / 8 * 8) + place % row;
+    numbers[i] = std::to_integer<int>((*bits)[bit / 8]) >> (bit % 8) & 1;
+  }
+  return numbers;
+}
+
+// How values lie in memory changes no bit of them, nor the order of any sum.
+TEST_P(Case, LayoutsKeepEveryBit) {
+  const bool gradient = get_op(from().op).gradient.rule != nullptr;
+  CaseGraph c = case_graph(from(), gradient), shuffled = case_graph(from(), gradient);
+  for (CaseGraph* g : {&c, &shuffled}) expand_nodes(*g->graph);
+  shuffle_layouts(*shuffled.graph, GetParam());
+  verify(*shuffled.graph, "shuffling layouts");
+  std::string text = print(*shuffled.graph);
+  EXPECT_EQ(print(*parse_graph(text)), text);
+  auto run = [&](const CaseGraph& g) {
+    Memory m = filled(g, from().data(), Precision::f32);
+    for (Value* up : g.upstream) m.set(up, random_numbers(up->type.elements(), -1, 1, 99));
+    evaluate(*g.graph, m);
+    return m;
+  };
+  Memory plain = run(c), other = run(shuffled);
+  std::vector<Node*> nodes = c.graph->nodes(), same = shuffled.graph->nodes();
+  for (size_t i = 0; i < nodes.size(); ++i)
+    for (size_t r = 0; r < nodes[i]->results().size(); ++r) {
+      Numbers want = elements_of(plain, nodes[i]->out(r)), got = elements_of(other, same[i]->out(r));
+      ASSERT_EQ(std::memcmp(want.data(), got.data(), want.size() * sizeof want[0]), 0) << text;
+    }
+}
+
 // Sum over all nodes of <upstream, result 0>.
 double objective(const CaseGraph& c, Memory& m) {
   evaluate(*c.graph, m);

@@ -16,11 +16,15 @@ namespace pock::loop {
 
 struct Step {
   enum Kind : uint8_t {
-    split,      // each i: i.o over blocks of n, and i.i in 0..n; what is left over becomes a second, smaller
-                // loop behind it, called `other` or else i.i as well
-    fuse,       // each i directly around each j: one loop i over both
-    reorder,    // each i directly around each j: j around i
-    sink,       // each i into its body: around every statement, inside the loops there; registers get an axis
+    split,  // each i: i.o over blocks of n, and i.i in 0..n; what is left over becomes a second, smaller
+            // loop behind it, called `other` or else i.i as well
+    fuse,   // each i directly around each j: one loop i over both
+    merge,  // each i directly around each j, whose every access has them as neighbours i,j: one loop i and one
+            // axis of those buffers
+    reorder,  // each i directly around each j: j around i
+    sink,     // each i into its body: around every statement, inside the loops there; registers get an axis
+    taps,  // as sink, but no further than to a `for` loop whose bounds depend on i: there each of its iterations
+           // goes over those i that take part in it
     peel,       // each i: the range where every clipped bound inside is constant becomes a loop i.m
     unroll,     // constant extent
     vectorize,  // each i of constant extent
@@ -28,7 +32,7 @@ struct Step {
   } kind;
   std::string axis;
   int64_t number = 0;  // split: n
-  std::string other;   // fuse, reorder: j
+  std::string other;   // fuse, merge, reorder: j
 };
 using Schedule = std::vector<Step>;
 
@@ -48,6 +52,8 @@ bool linear_stride(const Expr&, const VarRef& v, int64_t* stride);
 bool uses(const Expr&, const Var*);
 // Whether a bound or condition inside depends on the variable.
 bool clips(const std::vector<Stmt>& body, const Var*);
+// Whether merge(i,j) applies.
+bool mergeable(const Kernel&, const std::string& i, const std::string& j);
 // Iterations of a loop, or -1 where their number is not constant.
 int64_t trips(const Stmt&);
 // exp, log, tanh, erf, pow in terms of the other operations (math.cpp).

@@ -43,9 +43,11 @@ struct AttrDef {
 class InferArgs {
  public:
   InferArgs(std::span<Value* const> in, const Attrs& attrs, const Loc& loc)
-      : in_(in), attrs_(attrs), loc_(loc) {}
+      : in_(in), attrs_(attrs), loc_(loc) {
+    for (const Value* v : in) types_.push_back(v->type.row_major());
+  }
   int count() const { return static_cast<int>(in_.size()); }
-  const Type& in(int i) const { return in_[i]->type; }
+  const Type& in(int i) const { return types_[i]; }  // row-major: rules know of no layout
   int64_t integer(std::string_view name) const;
   double number(std::string_view name) const;
   const std::string& string(std::string_view name) const;
@@ -59,6 +61,7 @@ class InferArgs {
  private:
   Error with_inputs(Error) const;
   std::span<Value* const> in_;
+  std::vector<Type> types_;
   const Attrs& attrs_;
   const Loc& loc_;
 };
@@ -101,24 +104,27 @@ struct Exprs : std::vector<loop::Expr> {  // one a result
   Exprs(std::initializer_list<loop::Expr> l) : vector(l) {}
 };
 
-// Plain loops. Indices are logical: where an element lies in memory is the buffer's business.
+// Plain loops. Types are row-major and indices those of the shape: where an element lies in memory is not the
+// operator's business.
 class NestArgs : public loop::KernelBuilder {
  public:
   NestArgs(const Node& n, std::string name);
   const Node& node;
-  const Type& in_type(int i) const { return node.in(i)->type; }
-  const Type& out_type(int i = 0) const { return node.out(i)->type; }
-  loop::Expr in(int i, std::vector<loop::Expr> index) const { return loop::load(ins_[i], std::move(index)); }
+  const Type& in_type(int i) const { return ins_[i].shape; }
+  const Type& out_type(int i = 0) const { return outs_[i].shape; }
+  loop::Expr in(int i, std::vector<loop::Expr> index) const { return ins_[i].at(std::move(index)); }
   // What was stored into result i before.
-  loop::Expr made(int i, std::vector<loop::Expr> index) const {
-    return loop::load(outs_[i], std::move(index));
-  }
-  void out(int i, std::vector<loop::Expr> index, loop::Expr value) {
-    store(outs_[i], std::move(index), std::move(value));
-  }
+  loop::Expr made(int i, std::vector<loop::Expr> index) const { return outs_[i].at(std::move(index)); }
+  void out(int i, std::vector<loop::Expr> index, loop::Expr value);
 
  private:
-  std::vector<loop::BufferRef> ins_, outs_;
+  struct Tensor {
+    const Type& type;
+    Type shape;  // row-major
+    loop::BufferRef buffer;
+    loop::Expr at(std::vector<loop::Expr> index) const;
+  };
+  std::vector<Tensor> ins_, outs_;
 };
 
 struct Gradient {
@@ -152,6 +158,9 @@ struct View {};    // result 0 is input 0's memory under another shape
 struct Effect {};  // no results: stores input 1 into the parameter that is input 0
 using Lowering = std::variant<Scalar, Nest, Expand, View, Effect>;
 
+// The layout that suits an operator's kernels: of images [N,C,...], of filters [O,C/groups,...].
+enum class Best : uint8_t { any, channels_last, outputs_last, inputs_last };
+
 enum class Probability : uint8_t { none, of_classes /* along the last axis */, of_each };
 
 struct OpDef {
@@ -169,7 +178,8 @@ struct OpDef {
   int channel_weight = -1;  // convolutions: the input whose first axis makes the result's channels
   // The result holds probabilities, or their logarithms: the loss that fits wants input 0, the logits, instead.
   Probability probability = Probability::none;
-  int gradients = INT_MAX;  // only so many first inputs have one
+  std::vector<Best> layouts = {};  // of inputs, then results; none: any
+  int gradients = INT_MAX;         // only so many first inputs have one
   int class_ids = -1;  // the input whose elements are class ids: below dim 1 of input 0, or `ignore_index`
 
   bool is_view() const { return std::holds_alternative<View>(lower); }

@@ -21,6 +21,8 @@ OP_CASE(transpose, in({2, 3, 4, 5}), attrs({{"permutation", Dims{0, 2, 3, 1}}}))
 OP_CASE(broadcast_to, in({2, 1}).is({1, 2}), attrs({{"shape", Dims{2, 2, 3}}}),
         gives({1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2}));
 OP_CASE(broadcast_to, in({7}), attrs({{"shape", Dims{3, 7}}}));
+OP_CASE(relayout, in({2, 3}).is({1, 2, 3, 4, 5, 6}), gives({1, 2, 3, 4, 5, 6}));
+OP_CASE(relayout, in({2, 6, 3, 8}));
 OP_CASE(concat, in({2, 1}).is({1, 2}), in({2, 2}).is({3, 4, 5, 6}), attrs({{"axis", int64_t{1}}}),
         gives({1, 3, 4, 2, 5, 6}));
 OP_CASE(concat, in({2, 3, 2}), in({2, 5, 2}), in({2, 1, 2}), attrs({{"axis", int64_t{-2}}}));

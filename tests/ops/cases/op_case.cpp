@@ -143,25 +143,66 @@ CaseGraph case_graph_sharing(const OpCase& from) {
   return c;
 }
 
+namespace {
+
+// The kernels of a case and its gradient; with shuffled layouts those of the case alone.
+void add_case_kernels(const OpCase& from, bool shuffled, std::vector<CaseKernel>& kernels) {
+  CaseGraph c = case_graph(from, !shuffled && get_op(from.op).gradient.rule);
+  expand_nodes(*c.graph);
+  if (shuffled) shuffle_layouts(*c.graph, kernels.size());
+  Memory m = initial_memory(*c.graph);
+  std::vector<Numbers> data = from.data();
+  for (size_t i = 0; i < c.inputs.size(); ++i) m.set(c.inputs[i], data[i]);
+  for (Value* up : c.upstream) m.set(up, random_numbers(up->type.elements(), -1, 1, 99));
+  evaluate(*c.graph, m);
+  for (Node* n : c.graph->nodes()) {
+    if (n->op->is_view() || n->op->has_effect()) continue;
+    CaseKernel k{
+        fmt::format("{}_{}{}", from.op, from.place, shuffled ? "_shuffled" : ""), lower_node(*n), {}};
+    for (const Value* v : n->inputs()) k.args.push_back(*m.raw(v));
+    for (const Value* v : n->results()) k.args.emplace_back(v->type.bytes(), std::byte{0xff});
+    kernels.push_back(std::move(k));
+  }
+}
+
+}  // namespace
+
+void shuffle_layouts(Graph& g, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  auto shuffle = [&](Value* v) {
+    Layout parts;
+    for (int axis = 0; axis < v->type.rank(); ++axis) {
+      std::vector<int64_t> sizes;
+      for (int64_t size = 2; size < v->type.dim(axis); ++size)
+        if (v->type.dim(axis) % size == 0) sizes.push_back(size);
+      if (sizes.empty() || random() % 2) {
+        parts.push_back({axis});
+      } else {
+        int64_t size = sizes[random() % sizes.size()];
+        parts.push_back({axis, Part::block, size});
+        parts.push_back({axis, Part::within, size});
+      }
+    }
+    for (size_t i = parts.size(); i > 1; --i) std::swap(parts[i - 1], parts[random() % i]);
+    v->type = laid_out(v->type, parts);
+  };
+  auto row_major = [](const Node* n) { return n && (n->op->is_view() || n->op->has_effect()); };
+  auto may_move = [&](const Value* v) {
+    return !row_major(v->node) && std::none_of(v->users.begin(), v->users.end(), row_major);
+  };
+  for (Value* v : g.leaves())
+    if (may_move(v)) shuffle(v);
+  for (Node* n : g.nodes())
+    for (Value* v : n->results())
+      if (may_move(v)) shuffle(v);
+}
+
 std::vector<CaseKernel> all_case_kernels() {
   std::vector<CaseKernel> kernels;
   for (const OpCase& from : all_cases()) {
     const OpDef& op = get_op(from.op);
     if (op.has_effect()) continue;
-    CaseGraph c = case_graph(from, op.gradient.rule != nullptr);
-    expand_nodes(*c.graph);
-    Memory m = initial_memory(*c.graph);
-    std::vector<Numbers> data = from.data();
-    for (size_t i = 0; i < c.inputs.size(); ++i) m.set(c.inputs[i], data[i]);
-    for (Value* up : c.upstream) m.set(up, random_numbers(up->type.elements(), -1, 1, 99));
-    evaluate(*c.graph, m);
-    for (Node* n : c.graph->nodes()) {
-      if (n->op->is_view() || n->op->has_effect()) continue;
-      CaseKernel k{from.op + "_" + from.place, lower_node(*n), {}};
-      for (const Value* v : n->inputs()) k.args.push_back(*m.raw(v));
-      for (const Value* v : n->results()) k.args.emplace_back(v->type.bytes(), std::byte{0xff});
-      kernels.push_back(std::move(k));
-    }
+    for (bool shuffled : {false, true}) add_case_kernels(from, shuffled, kernels);
   }
   return kernels;
 }

@@ -88,6 +88,8 @@ struct CaseGraph {
 CaseGraph case_graph(const OpCase&, bool with_gradient);
 // Two such nodes, and one value for all differentiable inputs of one type.
 CaseGraph case_graph_sharing(const OpCase&);
+// Random layouts for everything that nodes which have a kernel read or make.
+void shuffle_layouts(Graph&, uint64_t seed);
 Numbers random_numbers(int64_t count, double low, double high, uint64_t seed);
 
 // Every kernel that the cases and their gradients need, with arguments: inputs as they were computed, results

@@ -1,0 +1,151 @@
+// Two loops and the axes they run along as one: where every access inside uses the variables side by side.
+#include <algorithm>
+#include <map>
+
+#include "detail.h"
+#include "pock/support/diag.h"
+
+namespace pock::loop {
+namespace {
+
+bool is_var(const Expr& e, const VarRef& v) { return e->op == ScalarOp::var && e->var == v; }
+
+// Finds out at which axis of each buffer the pair stands.
+class Pairs {
+ public:
+  Pairs(const Stmt& outer) : i_(outer.var), j_(outer.body[0].var), length_(trips(outer.body[0])) {
+    body(outer.body[0].body);
+  }
+  bool good() const { return good_ && !at_.empty(); }
+  const std::map<const Buffer*, size_t>& at() const { return at_; }
+
+ private:
+  void body(const std::vector<Stmt>& stmts) {
+    for (const Stmt& s : stmts) {
+      for (const Expr* e : {&s.lo, &s.hi, &s.value})
+        if (e->get()) expr(*e);
+      if (s.kind == StmtKind::store) access(s.buffer, s.index);
+      body(s.body);
+    }
+  }
+  void expr(const Expr& e) {
+    if (e->op == ScalarOp::var && (e->var == i_ || e->var == j_)) good_ = false;
+    if (e->op == ScalarOp::load) return access(e->buffer, e->args);
+    for (const Expr& a : e->args) expr(a);
+  }
+  void access(const BufferRef& b, const std::vector<Expr>& index) {
+    for (size_t axis = 0; axis < index.size(); ++axis) {
+      const bool pair = axis + 1 < index.size() && is_var(index[axis], i_) && is_var(index[axis + 1], j_);
+      if (!pair) {
+        expr(index[axis]);
+        continue;
+      }
+      const bool memory = b->space < Space::reg && b->type.dtype != DType::mask;
+      auto [place, fresh] = at_.emplace(b.get(), axis);
+      good_ &= memory && b->type.dims[axis + 1] == length_ && place->second == axis;
+      ++axis;
+    }
+  }
+
+  const VarRef i_, j_;
+  const int64_t length_;
+  bool good_ = true;
+  std::map<const Buffer*, size_t> at_;
+};
+
+bool counts_up(const Stmt& s) { return s.independent && s.step == 1 && is_constant(s.lo, 0) && trips(s) > 0; }
+
+const Stmt* find(const std::vector<Stmt>& body, const std::string& i, const std::string& j) {
+  for (const Stmt& s : body) {
+    if (s.kind == StmtKind::loop && s.var->name == i && s.body.size() == 1 &&
+        s.body[0].kind == StmtKind::loop && s.body[0].var->name == j && counts_up(s) && counts_up(s.body[0]))
+      return &s;
+    if (const Stmt* inside = find(s.body, i, j)) return inside;
+  }
+  return nullptr;
+}
+
+class Merging {
+ public:
+  Merging(const Kernel& k, const Stmt& outer, const Pairs& pairs)
+      : kernel_(k), outer_(outer), pairs_(pairs), both_(std::make_shared<const Var>(*outer.var)) {
+    for (const auto& [buffer, axis] : pairs.at()) {
+      auto merged = std::make_shared<Buffer>(*buffer);
+      merged->type.dims[axis] *= merged->type.dims[axis + 1];
+      merged->type.dims.erase(merged->type.dims.begin() + static_cast<ptrdiff_t>(axis) + 1);
+      buffers_[buffer] = merged;
+    }
+  }
+
+  Kernel run() {
+    Kernel result = kernel_;
+    for (BufferRef& b : result.args) b = replaced(b);
+    result.body = body(kernel_.body);
+    return result;
+  }
+
+ private:
+  BufferRef replaced(const BufferRef& b) const {
+    auto found = buffers_.find(b.get());
+    return found == buffers_.end() ? b : found->second;
+  }
+
+  std::vector<Expr> index(const Buffer* b, std::vector<Expr> index) const {
+    auto found = pairs_.at().find(b);
+    if (found == pairs_.at().end()) return index;
+    const size_t axis = found->second;
+    const bool pair = is_var(index[axis], outer_.var) && is_var(index[axis + 1], outer_.body[0].var);
+    index[axis] = pair ? var(both_) : index[axis] * Expr(b->type.dims[axis + 1]) + index[axis + 1];
+    index.erase(index.begin() + static_cast<ptrdiff_t>(axis) + 1);
+    return index;
+  }
+
+  std::vector<Stmt> body(const std::vector<Stmt>& stmts) {
+    std::vector<Stmt> result;
+    for (const Stmt& from : stmts) {
+      Stmt s = from;
+      if (&from == &outer_) {
+        s.var = both_;
+        s.hi = trips(from) * trips(from.body[0]);
+        s.body = body(from.body[0].body);
+      } else {
+        for (Expr* e : {&s.lo, &s.hi, &s.value})
+          if (e->get()) *e = rewrite_(*e);
+        for (Expr& e : s.index) e = rewrite_(e);
+        if (s.kind == StmtKind::store) {
+          s.index = index(s.buffer.get(), s.index);
+          s.buffer = replaced(s.buffer);
+        }
+        s.body = body(from.body);
+      }
+      result.push_back(std::move(s));
+    }
+    return result;
+  }
+
+  const Kernel& kernel_;
+  const Stmt& outer_;
+  const Pairs& pairs_;
+  const VarRef both_;
+  std::map<const Buffer*, BufferRef> buffers_;
+  Rewriter rewrite_{[this](const Expr& e) {
+    return e->op == ScalarOp::load ? load(replaced(e->buffer), index(e->buffer.get(), e->args)) : e;
+  }};
+};
+
+}  // namespace
+
+bool mergeable(const Kernel& k, const std::string& i, const std::string& j) {
+  const Stmt* outer = find(k.body, i, j);
+  return outer && Pairs(*outer).good();
+}
+
+Kernel merge(const Kernel& k, const std::string& i, const std::string& j) {
+  const Stmt* outer = find(k.body, i, j);
+  POCK_CHECK(outer, "merge({},{}): no such loops, one directly inside the other", i, j);
+  Pairs pairs(*outer);
+  POCK_CHECK(pairs.good(), "merge({},{}): not all accesses have them side by side", i, j);
+  return Merging(k, *outer, pairs).run();
+}
+
+}  // namespace pock::loop
