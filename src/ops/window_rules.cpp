@@ -114,6 +114,8 @@ void need_outputs(const InferArgs& a, const Windows& windows) {
 }
 
 bool Window::always_meets_input() const {
+  // Taps no further apart than the input is long cannot step over it: the first and the last output decide.
+  if (dilation <= inputs) return (taps - 1) * dilation >= pad && (outputs - 1) * stride - pad < inputs;
   // Rounds down.
   auto quotient = [&](int64_t a) { return a >= 0 ? a / stride : -((stride - 1 - a) / stride); };
   // Each tap meets the input for a range of outputs; the higher the tap, the lower they are.

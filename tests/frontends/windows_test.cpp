@@ -337,6 +337,15 @@ TEST(Conv, EverySubsetOfTrainedInputs) {
 
 // ---- Poolings
 
+TEST(Pools, EnormousKernelsAreAnsweredAtOnce) {
+  Model m(13);
+  m.input("x", {1, 1, 5, 5});
+  m.node("MaxPool", {"x"}, {"y"},
+         {{"kernel_shape", Ints{(int64_t{1} << 31) - 1, 7}}, {"auto_pad", std::string("SAME_UPPER")}});
+  m.output("y");
+  EXPECT_EQ(m.import()->outputs()[0]->type.dims, (Dims{1, 1, 5, 5}));
+}
+
 struct PoolForm {
   const char* what;
   Attributes attributes;
