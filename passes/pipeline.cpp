@@ -24,7 +24,7 @@ const std::vector<Pass>& training_pipeline() {
       {"dce", dce, "drop what folding and merging left unread", true},
       {"immediate_update", immediate_update, "as early as its readers allow: a gradient lives briefly", true},
       {"recompute", recompute, "cheap results anew in the backward part; cse would merge them", true},
-      {"layout", layout, "once nothing but memory is left to decide", true},
+      {"layout", layout, "channels last, filters in panels; when only memory is left to decide", true},
       {"inplace", inplace, "results take over dying inputs; last, for it depends on the order", true},
   };
   return passes;
