@@ -96,7 +96,8 @@ std::vector<OutputRow> output_rows(const Program& p) {
   for (size_t i = 0; i < output_count(p); ++i) {
     const Value* v = p.infer->outputs()[i];
     POCK_CHECK(v->type.dtype != DType::mask, "output {} has elements of one bit", p.infer->output_name(i));
-    rows.push_back({v, p.infer->output_name(i), place_of(p, *p.infer, v)});
+    bool of_samples = v->type.rank() > 0 && v->type.dim(0) == p.batch && !p.infer->is_whole(i);
+    rows.push_back({v, p.infer->output_name(i), place_of(p, *p.infer, v), of_samples});
   }
   return rows;
 }

@@ -34,6 +34,7 @@ struct OutputRow {
   const Value* value;
   std::string name;
   Place place;
+  bool rows;  // one for each sample
 };
 
 struct LossRow {

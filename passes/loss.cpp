@@ -19,6 +19,7 @@ struct LossArgs {
   const LossChoice& choice;
   Value* out;      // the output; where it was made of logits that the loss wants, those
   int softmax;     // the axis of a softmax that was taken away, or -1
+  size_t index;    // the output's
   std::string of;  // the output's name
   bool only;       // no other output has a loss
   bool inference;
@@ -41,6 +42,12 @@ const KeyDef kWeight{"weight", 1};
 // Adds the input for the labels and says what it expects.
 Value* add_labels(const LossArgs& a, const Type& type, const std::string& what) {
   Graph& g = a.b.graph;
+  if (g.is_whole(a.index))
+    throw Error(a.out->loc(),
+                "output '{}' is {}: its first axis is as long as the batch but is not that of the samples, "
+                "and a loss "
+                "is one of each sample",
+                a.of, to_string(g.outputs()[a.index]->type));
   std::string name = a.only && a.of == g.output_name(0) ? "labels" : "labels." + a.of;
   if (const Value* other = g.find(name))
     throw Error(other->loc(), "has the name of the input that --loss adds: rename it in the model");
@@ -395,7 +402,7 @@ int attach_loss(Graph& g, const PassOptions& options) {
         throw Error(out->loc(), "output '{}' is {}: a loss wants floats", g.output_name(output),
                     to_string(out->type));
       Builder b(g, out->loc());
-      LossArgs args{b, choice, out, -1, g.output_name(output), losses.size() == 1, options.inference};
+      LossArgs args{b, choice, out, -1, output, g.output_name(output), losses.size() == 1, options.inference};
       undo(args, loss.undone);
       made.push_back(loss.make(args));
     });

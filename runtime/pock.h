@@ -83,6 +83,7 @@ struct pock_output {
   uint8_t dtype;
   uint8_t block;  // enum pock_block: an output may be a parameter or a constant
   uint8_t rank;
+  uint8_t rows;  // its first axis is that of the samples; otherwise there is one for each batch
 };
 
 // A term of the loss. In the arena, valid after infer().

@@ -10,11 +10,6 @@ struct target {
   int fd;            // -1: not open
 };
 
-// Outputs whose first axis is the batch have a row for each sample; of others there is one for each batch.
-static bool has_rows(const struct pock_output* output) {
-  return output->rank > 0 && output->dims[0] == pock_program.batch;
-}
-
 static const char* npy_dtype(uint8_t dtype) {
   static const char names[][4] = {"<f4", "<f8", "|i1", "|u1", "<i4", "<i8"};
   return dtype < sizeof names / sizeof *names ? names[dtype] : "|V1";
@@ -24,7 +19,7 @@ static int64_t write_header(const struct pock_trainer* t, const struct target* t
   char bytes[512];
   struct pock_text out = {bytes, 0, sizeof bytes};
   const struct pock_output* o = target->output;
-  bool rows = has_rows(o);
+  bool rows = o->rows;
   pock_put_bytes(&out, "\x93NUMPY\1\0..", 10);
   pock_format(&out, "{'descr': '%s', 'fortran_order': False, 'shape': (%llu,", npy_dtype(o->dtype),
               (unsigned long long)(rows ? t->train.samples : t->train.samples / pock_program.batch));
@@ -51,7 +46,7 @@ static int64_t open_target(const struct pock_trainer* t, struct target* target) 
 
 static int64_t write_batch(const struct pock_trainer* t, const struct target* target, uint32_t rows) {
   const struct pock_output* o = target->output;
-  uint64_t bytes = has_rows(o) ? o->bytes / pock_program.batch * rows : o->bytes;
+  uint64_t bytes = o->rows ? o->bytes / pock_program.batch * rows : o->bytes;
   return pock_write(target->fd, pock_output_data(o, &t->memory), bytes);
 }
 
@@ -92,7 +87,7 @@ static int write_targets(struct pock_trainer* t, struct target* targets, uint32_
 }
 
 static bool fits(const struct pock_trainer* t, const struct pock_output* output) {
-  if (has_rows(output) || t->train.samples % pock_program.batch == 0) return true;
+  if (output->rows || t->train.samples % pock_program.batch == 0) return true;
   return pock_complain(
       "output '%s' has no row for each sample but one value for a whole batch of %d; %llu samples do not "
       "fill "

@@ -157,9 +157,9 @@ class Tables {
     std::vector<Constant*> rows;
     for (const OutputRow& r : output_rows(p_)) {
       const Type& type = r.value->type;
-      rows.push_back(
-          record({text(r.name), dims(type.dims), u64(r.place.offset), u64(type.bytes()),
-                  u8(static_cast<int>(type.dtype)), u8(static_cast<int>(r.place.base)), u8(type.rank())}));
+      rows.push_back(record({text(r.name), dims(type.dims), u64(r.place.offset), u64(type.bytes()),
+                             u8(static_cast<int>(type.dtype)), u8(static_cast<int>(r.place.base)),
+                             u8(type.rank()), u8(r.rows)}));
       same_size(rows.back(), sizeof(pock_output), "pock_output");
     }
     return rows;

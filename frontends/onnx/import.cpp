@@ -41,7 +41,10 @@ class Importer {
     check_names();
     define_initializers();
     define_inputs();
-    if (scope_.rebatch) read_before();
+    if (scope_.rebatch) {
+      if (!before_) read_before();
+      scope_.before = &before_->scope_;
+    }
     index_names();
     for (const Statement& s : body_.statements) import_node(s);
     if (!optimised_.empty())
@@ -51,6 +54,35 @@ class Importer {
     define_outputs();
     check_param_names();
     if (scope_.rebatch) merge_problems();
+  }
+
+  // An output whose first axis is as long as the batch holds samples only where that axis grows with the batch, which
+  // shows when the model is read with another one. Where it cannot be, the length decides.
+  void find_whole_outputs() {
+    if (!report_.empty() || !misfits_.empty() || graph_->inputs().empty()) return;
+    auto batch_of = [](const Value* v) { return v->type.rank() ? v->type.dim(0) : 0; };
+    const int64_t batch = batch_of(graph_->inputs()[0]);
+    for (const Value* v : graph_->inputs())
+      if (batch < 1 || batch_of(v) != batch) return;
+    Importer* other = before_;
+    std::unique_ptr<Importer> probe;
+    if (!other) {
+      ImportOptions more = options_;
+      more.batch = batch + 1;
+      for (const auto& info : source_.input())
+        if (info.type().tensor_type().shape().dim_size()) more.dims.erase(open_axis(info, 0));
+      probe = std::make_unique<Importer>(file_, more, open_);
+      probe->before_ = this;
+      probe->run();
+      other = probe.get();
+    }
+    for (size_t i = 0; i < graph_->outputs().size(); ++i) {
+      Entry* e = other->scope_.find(graph_->output_name(i));
+      if (batch_of(graph_->outputs()[i]) != batch || !e || e->failed) continue;
+      const Dims& dims = other->scope_.shape(*e);
+      const int64_t grown = probe ? batch + 1 : scope_.rebatch->from;
+      if (dims.size() != graph_->outputs()[i]->type.dims.size() || dims[0] != grown) graph_->set_whole(i);
+    }
   }
 
   Imported result() {
@@ -271,9 +303,9 @@ class Importer {
   void read_before() {
     ImportOptions own = options_;
     own.batch.reset();
-    before_ = std::make_unique<Importer>(file_, own, open_);
+    own_before_ = std::make_unique<Importer>(file_, own, open_);
+    before_ = own_before_.get();
     before_->run();
-    scope_.before = &before_->scope_;
   }
 
   // Problems of the file itself, and those that the other batch adds.
@@ -344,7 +376,7 @@ class Importer {
           whole, scope_.rebatch->from, scope_.rebatch->to);
     if (in || !whole.empty())
       for (const std::string& name : node.output())
-        if (!name.empty() && growing_axis(name, loc) < 0 && !scope_.contents(*scope_.find(name)))
+        if (Entry* e = scope_.find(name); e && growing_axis(name, loc) < 0 && !scope_.contents(*e))
           of_all_samples_.insert(name);
     Entry* result = node.output_size() ? scope_.find(node.output(0)) : nullptr;
     if (!in || out || !result || scope_.shape(*result).empty() || scope_.contents(*result)) return;
@@ -509,7 +541,8 @@ class Importer {
   Scope scope_;
   Report misfits_, report_;  // of the options, of the model
   Body body_;
-  std::unique_ptr<Importer> before_;      // where the batch is replaced
+  Importer* before_ = nullptr;  // where the batch is replaced: the model as it is in the file
+  std::unique_ptr<Importer> own_before_;
   std::set<std::string> of_all_samples_;  // there: what has no axis of samples, but is made of them
   std::map<std::string, int64_t> bound_;  // sizes of symbols
   std::map<std::string, const onnx::NodeProto*> makers_;  // of every name, the first node that makes it
@@ -529,6 +562,7 @@ std::string open_axis(const onnx::ValueInfoProto& info, int axis) {
 Imported import_model(const ModelFile& file, const ImportOptions& options, OpenSizes open) {
   Importer importer(file, options, open);
   importer.run();
+  importer.find_whole_outputs();
   return importer.result();
 }
 

@@ -174,12 +174,12 @@ Value* Graph::add_scalar(std::string name, DType dtype) {
 
 void Graph::add_output(Value* v, std::string name) {
   outputs_.push_back(v);
-  output_names_.push_back(std::move(name));
+  output_infos_.push_back({std::move(name)});
 }
 
 void Graph::remove_output(size_t i) {
   outputs_.erase(outputs_.begin() + static_cast<std::ptrdiff_t>(i));
-  output_names_.erase(output_names_.begin() + static_cast<std::ptrdiff_t>(i));
+  output_infos_.erase(output_infos_.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
 Node* Graph::add_node(const OpDef& op, std::vector<Value*> inputs, Attrs attrs, Loc loc, Node* before) {
@@ -346,7 +346,7 @@ std::unique_ptr<Graph> Graph::clone() const {
   copy->outputs_ = outputs_;
   copy->params_ = params_;
   copy->scalars_ = scalars_;
-  copy->output_names_ = output_names_;
+  copy->output_infos_ = output_infos_;
   for (auto* list : {&copy->inputs_, &copy->outputs_, &copy->params_, &copy->scalars_}) translate(*list);
   return copy;
 }

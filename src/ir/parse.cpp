@@ -204,6 +204,7 @@ class Parser {
     } else if (word.text == "output") {
       Value* v = value();
       g_->add_output(v, lex_.peek().kind == TokenKind::string ? lex_.take().text : "");
+      if (accept_word("whole")) g_->set_whole(g_->outputs().size() - 1);
     } else if (const OpDef* op = find_op(word.text); op && op->has_effect())
       effect(*op, word);
     else

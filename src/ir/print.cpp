@@ -91,8 +91,9 @@ std::string print(const Graph& g, const PrintOptions& options) {
   while (computing > 0 && nodes[computing - 1]->op->has_effect()) --computing;
   for (size_t i = 0; i < computing; ++i) line(node_line(nodes[i], names, options));
   for (size_t i = 0; i < g.outputs().size(); ++i)
-    line(fmt::format("output {}{}", names(g.outputs()[i]),
-                     g.output_name(i).empty() ? "" : " " + quote(g.output_name(i))));
+    line(fmt::format("output {}{}{}", names(g.outputs()[i]),
+                     g.output_name(i).empty() ? "" : " " + quote(g.output_name(i)),
+                     g.is_whole(i) ? " whole" : ""));
   for (size_t i = computing; i < nodes.size(); ++i) line(node_line(nodes[i], names, options));
   return text + "}\n";
 }

@@ -563,6 +563,53 @@ TEST(Rebatch, ALossMayHaveParts) {
   GetCapturedStderr();
 }
 
+// What nothing reads is not made, whatever grows.
+TEST(Rebatch, UnreadResultsAreNone) {
+  Model m;
+  m.input("x", {1, 2, 4, 4})
+      .node("MaxPool", {"x"}, {"y", "unread"}, {{"kernel_shape", Ints{2, 2}}})
+      .output("y");
+  CaptureStderr();
+  EXPECT_EQ(m.import({.batch = 3})->outputs()[0]->type.dims, (Dims{3, 2, 3, 3}));
+  GetCapturedStderr();
+}
+
+// Axes of four beside a batch of four.
+TEST(Outputs, HoldSamplesWhereTheyGrowWithTheBatch) {
+  auto net = [](const Dims& dims) {
+    Model m;
+    m.input("x", dims).random("w", {6, 4}).random("v", {4, 5}).ints("other", {4, 4});
+    m.node("MatMul", {"x", "w"}, {"y"}).node("Transpose", {"y"}, {"turned"}).node("Relu", {"v"}, {"fixed"});
+    m.node("ReduceMean", {"y"}, {"loss"}, {{"keepdims", int64_t{0}}})
+        .node("Add", {"y", "turned"}, {"square"});
+    m.node("Reshape", {"y", "other"}, {"shaped"});
+    for (const char* name : {"y", "turned", "fixed", "loss", "square", "shaped"}) m.output(name);
+    return m;
+  };
+  auto whole = [](const Graph& g) {
+    std::string names;
+    for (size_t i = 0; i < g.outputs().size(); ++i)
+      if (g.is_whole(i)) names += g.output_name(i) + " ";
+    return names;
+  };
+  // With another batch two of them cannot be made: the length decides.
+  EXPECT_EQ(whole(*net({-1, 6}).import({.batch = 4})), "turned fixed ");
+  EXPECT_EQ(whole(*net({-1, 6}).import({.dims = {{"N", 4}}})), "turned fixed ");
+  EXPECT_EQ(whole(*net({4, 6}).import()), "turned fixed ");
+  EXPECT_EQ(whole(*net({4, 6}).import({.batch = 4})), "turned fixed ");
+
+  Model two;
+  two.input("x", {2, 6})
+      .random("w", {6, 4})
+      .node("MatMul", {"x", "w"}, {"y"})
+      .node("Transpose", {"y"}, {"t"});
+  two.output("t").output("y");
+  CaptureStderr();
+  EXPECT_EQ(whole(*two.import({.batch = 4})), "t ");
+  EXPECT_EQ(whole(*two.import({.batch = 5})), "");
+  GetCapturedStderr();
+}
+
 TEST(Weights, NumbersWithoutAxesAreConstants) {
   Model m;
   m.input("x", {2, 3}).floats("g", {}, {0.5f}).floats("w", {1}, {0.25f});

@@ -44,6 +44,8 @@ graph @fit-2.b {
   %6 = exp(%5) : f32[2,4]
   output %6 "logits"
   output %5
+  output %6 "sum" whole
+  output %5 whole
   update %m = %4 @ "bn"
 }
 )";

@@ -136,7 +136,7 @@ static const struct pock_input inputs[] = {
 };
 static const struct pock_output outputs[] = {
     {"loss", 0, LOSS, 4, POCK_F32, POCK_ARENA, 0},
-    {"logits", logit_dims, PREDICTIONS, BATCH* CLASSES * 4, POCK_F32, POCK_ARENA, 2},
+    {"logits", logit_dims, PREDICTIONS, BATCH* CLASSES * 4, POCK_F32, POCK_ARENA, 2, 1},
     {"scale", 0, PARAMS, 4, POCK_F32, POCK_WEIGHTS, 0},
 };
 #else
@@ -145,7 +145,7 @@ static const struct pock_input inputs[] = {
     {"logits", label_dims, LABELS, LABELS, BATCH * 4, CLASSES, INT64_MIN, 1, 0, 0, POCK_I32, POCK_LABELS, 1},
 };
 static const struct pock_output outputs[] = {
-    {"logits", logit_dims, PREDICTIONS, BATCH* CLASSES * 4, POCK_F32, POCK_ARENA, 2},
+    {"logits", logit_dims, PREDICTIONS, BATCH* CLASSES * 4, POCK_F32, POCK_ARENA, 2, 1},
 };
 #endif
 

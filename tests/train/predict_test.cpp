@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "frontends/model.h"
 #include "pock/frontends/import.h"
 #include "pock/ops/evaluate.h"
 #include "pock/passes/passes.h"
@@ -168,6 +169,40 @@ TEST(PredictOutputs, OfSeveralLossesOfClassIds) {
                            random_floats({7, 6}),
                            {{"labels.a", random_ids({7}, 5)}, {"labels.b", random_ids({7}, 3)}},
                            nullptr});
+}
+
+// An axis as long as the batch is not one of samples: there is no loss of each of them, and no row.
+TEST(PredictOutputs, AsLongAsTheBatchAreNotOfSamples) {
+  TempDir dir;
+  Model m;
+  m.input("x", {-1, 6}).random("w", {6, 4}).node("MatMul", {"x", "w"}, {"y"});
+  m.node("Transpose", {"y"}, {"turned"}).output("y").output("turned");
+  const std::string model = dir.write("m.onnx", m.proto.SerializeAsString());
+  std::vector<std::string> compile = {kPockc,          "compile", model, "-o",
+                                      dir / "trainer", "--batch", "4",   "--loss"};
+  compile.push_back("turned=mse");
+  Ran ran = run(compile);
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_NE(ran.err.find(
+                "output 'turned' is f32[4,4]: its first axis is as long as the batch but is not that of the "
+                "samples"),
+            std::string::npos)
+      << ran.err;
+  compile.back() = "y=mse";
+  ran = run(compile);
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const Array x = random_floats({8, 6});
+  dir.write("x.npy", npy(x.dtype, "(8,6)", x.bytes));
+  ran = run({dir / "trainer", "predict", "--data", dir / "x.npy", "--output", "y=" + (dir / "y.npy"),
+             "--output", "turned=" + (dir / "turned.npy")});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const Array y = read_npy(dir / "y.npy"), turned = read_npy(dir / "turned.npy");
+  EXPECT_EQ(y.dims, (Dims{8, 4}));
+  ASSERT_EQ(turned.dims, (Dims{2, 4, 4}));
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t i = 0; i < 4; ++i)
+      for (int64_t k = 0; k < 4; ++k)
+        EXPECT_EQ(turned.numbers()[(b * 4 + k) * 4 + i], y.numbers()[(b * 4 + i) * 4 + k]);
 }
 
 TEST(PredictOutputs, OfAClassForEachPixel) {

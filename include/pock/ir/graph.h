@@ -129,6 +129,8 @@ class Graph {
   Value* add_scalar(std::string name, DType = DType::f32);
   void add_output(Value*, std::string name = "");
   void remove_output(size_t i);
+  // The output's first axis is not that of the samples, though it is as long.
+  void set_whole(size_t i) { output_infos_[i].whole = true; }
 
   // Makes a node at the end, or before `before`. Types of the results come from the OpDef's shape rule;
   // defaults of missing attributes are filled in. Throws Error where the operator refuses its inputs.
@@ -148,7 +150,8 @@ class Graph {
   size_t node_count() const { return nodes_.size(); }
   const std::vector<Value*>& inputs() const { return inputs_; }
   const std::vector<Value*>& outputs() const { return outputs_; }
-  const std::string& output_name(size_t i) const { return output_names_[i]; }
+  const std::string& output_name(size_t i) const { return output_infos_[i].name; }
+  bool is_whole(size_t i) const { return output_infos_[i].whole; }
   void set_output(size_t i, Value* v) { outputs_[i] = v; }
   bool is_output(const Value*) const;
   // Params, statistics, optimizer state and accumulators in the order they were added (the model file's).
@@ -166,7 +169,11 @@ class Graph {
   std::list<std::unique_ptr<Node>> nodes_;
   std::map<int, std::unique_ptr<Value>> values_;
   std::vector<Value*> inputs_, outputs_, params_, scalars_;
-  std::vector<std::string> output_names_;
+  struct OutputInfo {
+    std::string name;
+    bool whole = false;
+  };
+  std::vector<OutputInfo> output_infos_;  // one for each of outputs_
   int next_id_ = 0;
 };
 
