@@ -285,7 +285,9 @@ void run_compile(const CompileArgs& args) {
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   std::optional<NewFile> report;
   if (!args.report.empty())
-    report.emplace(args.report, report_json(args, program, graphs, seconds.count()).dump(2) + "\n");
+    report.emplace(args.report, report_json(args, program, graphs, seconds.count())
+                                        .dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
+                                    "\n");
   std::vector<std::unique_ptr<NewFile>> files;
   for (const Result& r : results)
     files.push_back(std::make_unique<NewFile>(r.place,

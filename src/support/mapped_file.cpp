@@ -23,6 +23,8 @@ class Descriptor {
   const int number;
 };
 
+constexpr size_t kMostRead = size_t{2} << 30;  // /dev/zero has no end
+
 bool read_all(int file, std::string* out) {
   char buffer[1 << 16];
   for (;;) {
@@ -30,6 +32,10 @@ bool read_all(int file, std::string* out) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return n == 0;
     out->append(buffer, static_cast<size_t>(n));
+    if (out->size() > kMostRead) {
+      errno = EFBIG;
+      return false;
+    }
   }
 }
 

@@ -66,6 +66,12 @@ TEST(Cli, ReportHoldsTheNumbers) {
     EXPECT_GT(kernel["bytes"], 0);
   }
   EXPECT_GT(report["passes"].size(), 10u);
+  // JSON is text, and the name of a file need not be.
+  fs::copy(kNet, dir / "\xff.onnx");
+  Ran odd = run({kPockc, "compile", dir / "\xff.onnx", "--batch", "4", "--loss", "cross-entropy", "-o",
+                 dir / "t", "--report", dir / "r"});
+  ASSERT_EQ(odd.status, 0) << odd.err;
+  EXPECT_EQ(nlohmann::json::parse(read_file(dir / "r"))["model"], dir / "\xef\xbf\xbd.onnx");
 }
 
 TEST(Cli, FrozenParametersHaveNoStateAndAreNotSaved) {

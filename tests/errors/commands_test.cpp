@@ -102,6 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{compile({"-o", "out", "--report", "out"}), 1, {"are both"}},
         Wrong{compile({"-o", "out", "--report", kNet}), 1, {"write over the model"}},
         Wrong{compile({"-o", kNet}), 1, {"write over the model"}},
+        Wrong{{kPockc, "compile", "/dev/zero", "-o", "out"}, 1, {"cannot read '/dev/zero': File too large"}},
         Wrong{compile({"-o", "."}), 1, {"it is a folder"}},
         Wrong{compile({"--emit", "graph", "-o", "/nowhere/graph"}), 1, {"/nowhere/graph"}},
         Wrong{compile({"-o", "-", "--weights-file"}), 1, {"--weights-file: -o '-' is no file"}},

@@ -1,4 +1,5 @@
-// The bytes of a file without reading it: only what is looked at takes memory. What cannot be mapped, a pipe, is read.
+// The bytes of a file without reading it: only what is looked at takes memory. What cannot be mapped, a pipe, is read,
+// up to 2 GiB.
 //
 //   MappedFile file("tuned.safetensors");
 //   file.bytes().size();
