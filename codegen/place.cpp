@@ -43,6 +43,23 @@ Place place_of(const Program& p, const Graph& g, const Value* v) {
 
 int64_t workspace_bytes(const loop::Buffer& b) { return (b.type.bytes() + 63) / 64 * 64; }
 
+std::vector<Place> argument_places(const Program& p, const Graph& g, const KernelUse& use) {
+  const Plan& plan = &g == p.train ? p.train_plan : p.infer_plan;
+  auto workspace = plan.workspace_offset.find(use.node);
+  int64_t next_workspace = workspace == plan.workspace_offset.end() ? 0 : workspace->second;
+  std::vector<Place> places;
+  auto tensor = use.args.begin();
+  for (const loop::BufferRef& b : p.kernels[use.kernel].scheduled.args) {
+    if (b->space == loop::Space::workspace) {
+      places.push_back({Base::arena, next_workspace});
+      next_workspace += workspace_bytes(*b);
+    } else {
+      places.push_back(place_of(p, g, *tensor++));
+    }
+  }
+  return places;
+}
+
 std::string weights_section(const Program& p) {
   std::string bytes(p.weights.bytes, '\0');
   auto put = [&](const Value* v, int64_t offset) {

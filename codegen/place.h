@@ -24,6 +24,8 @@ bool stores_nothing(const Program&, const Graph&, const Node& update);
 // Bytes of a kernel's workspace argument in a node's planned workspace, where such arguments follow each
 // other.
 int64_t workspace_bytes(const loop::Buffer&);
+// Of all arguments of a kernel as a node uses it, workspace among them, in their order.
+std::vector<Place> argument_places(const Program&, const Graph&, const KernelUse&);
 // The initial bytes of the weights section: params, then frozen tensors and constants, denormals flushed to
 // zero.
 std::string weights_section(const Program&);

@@ -1,7 +1,9 @@
 #include "pock/codegen/target.h"
 
 #include <algorithm>
+#include <sstream>
 
+#include "llvm/machine.h"
 #include "pock/support/diag.h"
 #include "x86/target.h"
 
@@ -14,6 +16,13 @@ Target find_target(const std::string& name, const std::string& cpu) {
   if (std::find(names.begin(), names.end(), name) == names.end())
     throw error("unknown target '{}'; there are: {}", name, fmt::join(names, ", "));
   return x86_target(name, cpu);
+}
+
+bool runs_here(const Target& t) {
+  std::vector<std::string> features;
+  std::istringstream list(t.features);  // "+a,+b"
+  for (std::string f; std::getline(list, f, ',');) features.push_back(f.substr(1));
+  return host_is(t.triple) && cpu_has(t.triple, "host", features);
 }
 
 }  // namespace pock

@@ -1,6 +1,5 @@
 #include "compile.h"
 
-#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -24,27 +23,6 @@ constexpr std::pair<const char*, Emit> kCode[] = {{"exe", Emit::exe},
                                                   {"obj", Emit::obj},
                                                   {"llvm-ir", Emit::llvm_ir},
                                                   {"asm", Emit::assembly}};
-
-std::string bytes_text(int64_t n) {
-  if (n < 10 * 1024) return fmt::format("{} B", n);
-  if (n < 10 * 1024 * 1024) return fmt::format("{:.1f} KiB", n / 1024.0);
-  return fmt::format("{:.1f} MiB", n / (1024.0 * 1024.0));
-}
-
-// "14 of 20 parameters", for people and for the checkpoint.
-std::string scheme_text(const Graph& train) {
-  int trained = 0, all = 0;
-  for (const Value* p : train.params())
-    if (p->kind == ValueKind::param) {
-      ++all;
-      trained += p->trained;
-    }
-  if (trained == all) return fmt::format("all {} parameters", all);
-  std::string names;
-  for (const Value* p : train.params())
-    if (p->trained) names += (names.empty() ? "" : " ") + p->name;
-  return fmt::format("{} of {} parameters: {}", trained, all, names);
-}
 
 nlohmann::ordered_json report_json(const CompileArgs& args, const Program& program,
                                    const ProgramGraphs& graphs, double seconds) {
@@ -106,17 +84,6 @@ std::string loops_text(const Program& program) {
   for (const CompiledKernel& k : program.kernels)
     text += fmt::format("# schedule: {}\n{}\n", to_string(k.schedule), print(k.scheduled));
   return text;
-}
-
-// What was chosen for the person, where they did not choose themselves.
-void say_choices(const CompileArgs& args, const Graph& model, const std::vector<LossChoice>& losses,
-                 const Choice& optimizer) {
-  if (args.losses.empty())
-    say(losses.empty() ? fmt::format("loss: output '{}' is a scalar, so it is the loss",
-                                     model.output_name(static_cast<size_t>(own_loss(model))))
-                       : fmt::format("loss: the model ends in {}, so {} on its logits",
-                                     model.outputs()[0]->loc().op, to_string(losses)));
-  if (args.optimizer.empty()) say(fmt::format("optimizer: none given, so {}", to_string(optimizer)));
 }
 
 // A file that is written.
@@ -202,7 +169,6 @@ std::string weights_place(const CompileArgs& args, int64_t bytes = 0) {
 
 // What is read must not be written over, nor one result by another.
 void check_places(const CompileArgs& args) {
-  if (args.model.empty()) throw error("the name of the model is empty");
   if (args.emit == "graph" && !args.report.empty())
     throw error("--report describes a compiled program; --emit graph ends before there is one");
   for (const std::string& out : places(args)) {
@@ -246,38 +212,20 @@ std::vector<std::string> emit_choices() {
 void run_compile(const CompileArgs& args) {
   auto start = std::chrono::steady_clock::now();
   check_places(args);
-  Target target = find_target(args.target, args.cpu);
-  PassOptions options = pass_options(args);
-  if (args.emit == "lib") check_library(options.recipe.schedule);
-  int threads = args.threads.value_or(target.threads);
-  if (threads < 1 || threads > 256) throw error("--threads {}: want 1 to 256", threads);
-  for (const std::string& name : args.print_after) get_pass(name);  // or it is an Error
+  if (args.threads && (*args.threads < 1 || *args.threads > 256))
+    throw error("--threads {}: want 1 to 256", *args.threads);
+  if (args.emit == "lib" && !args.schedule.empty()) check_library(parse_schedule(args.schedule));
 
-  std::unique_ptr<Graph> model = import_onnx(args.model, import_options(args));
-  const std::vector<LossChoice> losses = derive_losses(*model, options.losses);
-  say_choices(args, *model, losses, options.recipe.optimizer);
-
-  RunOptions run{args.disabled, nullptr};
-  run.after = [&](const std::string& pass, const Graph& g) {
-    for (const std::string& name : args.print_after)
-      if (name == pass) say(fmt::format("# after {}\n{}", pass, print(g)));
-  };
-  ProgramGraphs graphs = program_graphs(*model, options, run);
+  Prepared prepared = prepare(args);
+  ProgramGraphs& graphs = prepared.graphs;
   if (args.emit == "graph") {
     save_graph(*graphs.train, args.out.empty() ? "-" : args.out);
     return;
   }
 
-  CompileOptions compile;
-  compile.target = target;
-  compile.threads = threads;
+  CompileOptions& compile = prepared.options;
+  if (args.threads) compile.threads = *args.threads;
   compile.seed = args.seed;
-  for (const CodegenSwitch& s : kCodegenSwitches)
-    if (args.disabled.count(s.name)) s.turn_off(compile);
-  compile.recipe = options.recipe;
-  compile.losses = losses;
-  compile.scheme = scheme_text(*graphs.train);
-  compile.model_name = model->model_file;
   if (args.emit == "lib") compile.library = library_name(args);
   Program program = lower(*graphs.train, *graphs.infer, compile);
 

@@ -3,25 +3,20 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "model_args.h"
-#include "step_args.h"
+#include "program_args.h"
 
 namespace pock {
 
-struct CompileArgs : ModelArgs, StepArgs {
+struct CompileArgs : ProgramArgs {
   std::string out;
-  std::string target = "host", cpu;
   std::optional<int> threads;
   uint64_t seed = 0;
   std::string emit = "exe";
   std::string report;
   bool weights_file = false;  // beside the program, whatever their size
-  std::vector<std::string> print_after;
-  std::set<std::string> disabled;  // --no-NAME
 };
 
 // A program that has more bytes of weights reads them from a file beside it.

@@ -9,6 +9,7 @@
 #include <iostream>
 #include <memory>
 
+#include "bench.h"
 #include "compile.h"
 #include "export.h"
 #include "inspect.h"
@@ -148,10 +149,26 @@ void add_step(CLI::App* c, StepArgs& a) {
       ->group("Input preprocessing");
 }
 
+void add_program(CLI::App* c, ProgramArgs& a) {
+  add_model(c, a);
+  add_step(c, a);
+  c->add_option("--target", a.target,
+                fmt::format("the machine to compile for: {}", fmt::join(target_names(), ", ")))
+      ->capture_default_str()
+      ->group("Target");
+  c->add_option("--cpu", a.cpu,
+                "the processor, by LLVM's name (x86-64-v3 runs on most); default: this machine's, for x86-64 "
+                "x86-64-v3")
+      ->group("Target");
+  c->add_option("--print-after", a.print_after, "print the graph after this pass; repeatable")
+      ->group("Looking inside");
+  add_switches(c, &a.disabled);
+}
+
 void add_compile(CLI::App& app) {
   auto* c = app.add_subcommand("compile", "Compile a model into a standalone program that trains it");
   auto a = std::make_shared<CompileArgs>();  // CLI11 keeps references: the callback below keeps it alive
-  add_model(c, *a);
+  add_program(c, *a);
   c->add_option("-o,--output", a->out,
                 "where to write; '-' is standard output. For a library: NAME gives libNAME.a and NAME.h");
   c->add_option("--emit", a->emit, "what to write")
@@ -164,32 +181,33 @@ void add_compile(CLI::App& app) {
           std::to_string(kLargestSection >> 20) + " MiB");
   c->add_option("--report", a->report, "write memory, passes and kernels as JSON to this file");
 
-  add_step(c, *a);
   c->add_option("--seed", a->seed, "seed of shuffling and dropout; the trainer's --seed overrides it")
       ->check(whole(0, UINT64_MAX))
       ->group("Training");
-
-  c->add_option("--target", a->target,
-                fmt::format("the machine to compile for: {}", fmt::join(target_names(), ", ")))
-      ->capture_default_str()
-      ->group("Target");
-  c->add_option("--cpu", a->cpu,
-                "the processor, by LLVM's name (x86-64-v3 runs on most); default: this machine's, for x86-64 "
-                "x86-64-v3")
-      ->group("Target");
   c->add_option(
        "--threads", a->threads,
        "the most threads the program may use; default: the target's, " + std::to_string(Target{}.threads))
       ->group("Target");
-
-  c->add_option("--print-after", a->print_after, "print the graph after this pass; repeatable")
-      ->group("Looking inside");
-  add_switches(c, &a->disabled);
   c->callback([a] {
     if (a->out.empty() && (a->emit == "exe" || a->emit == "lib" || a->emit == "obj"))
       throw error("--emit {} needs -o {}", a->emit, a->emit == "lib" ? "NAME" : "FILE");
     run_compile(*a);
   });
+}
+
+void add_bench(CLI::App& app) {
+  auto* c = app.add_subcommand(
+      "bench", "Say how long each kernel of a model's training step takes on this machine, on one thread");
+  auto a = std::make_shared<BenchArgs>();
+  add_program(c, *a);
+  c->add_option(
+       "--rounds", a->rounds,
+       "steps to measure twice, as a whole and kernel by kernel; default: as many as take 2 seconds, "
+       "at least " +
+           std::to_string(kFewestRounds))
+      ->check(whole(1, 1000000));
+  c->add_flag("--json", a->json, "as JSON, for scripts");
+  c->callback([a] { run_bench(*a); });
 }
 
 void add_export(CLI::App& app) {
@@ -243,6 +261,7 @@ void hold_standard_streams() {
 int run(CLI::App& app, int argc, char** argv) {
   try {
     add_compile(app);
+    add_bench(app);
     add_inspect(app);
     add_export(app);
     add_opt(app);

@@ -124,17 +124,8 @@ class StepEmitter {
   }
 
   void store_arguments(const Graph& g, const KernelUse& use, Value* args) {
-    const Plan& plan = &g == p_.train ? p_.train_plan : p_.infer_plan;
-    auto workspace = plan.workspace_offset.find(use.node);
-    int64_t next_workspace = workspace == plan.workspace_offset.end() ? 0 : workspace->second;
     unsigned index = 0;
-    auto tensor = use.args.begin();
-    for (const loop::BufferRef& b : p_.kernels[use.kernel].scheduled.args) {
-      Place place{Base::arena, next_workspace};
-      if (b->space == loop::Space::workspace)
-        next_workspace += workspace_bytes(*b);
-      else
-        place = place_of(p_, g, *tensor++);
+    for (const Place& place : argument_places(p_, g, use)) {
       Value* base = bases_[static_cast<int>(place.base)];
       b_.CreateStore(b_.CreateConstGEP1_64(b_.getInt8Ty(), base, place.offset),
                      b_.CreateConstGEP1_64(b_.getPtrTy(), args, index++));

@@ -37,6 +37,10 @@ constexpr const char* kBaseline = "x86-64";
 
 std::string host_cpu() { return llvm::sys::getHostCPUName().str(); }
 
+bool host_is(const std::string& triple) {
+  return llvm::Triple(triple).getArch() == llvm::Triple(llvm::sys::getProcessTriple()).getArch();
+}
+
 std::vector<std::string> known_cpus(const std::string& triple) {
   std::unique_ptr<llvm::MCSubtargetInfo> info(find(triple).createMCSubtargetInfo(triple, "", ""));
   std::vector<std::string> names;

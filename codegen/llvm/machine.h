@@ -16,6 +16,7 @@ class TargetMachine;
 namespace pock {
 
 std::string host_cpu();
+bool host_is(const std::string& triple);  // of the architecture
 // Names that LLVM knows for the triple's architecture.
 std::vector<std::string> known_cpus(const std::string& triple);
 // Whether a cpu has all of some features, each given by LLVM's name. "host": what this machine really has.

@@ -35,9 +35,10 @@ TEST(Docs, CommandsRun) {
   fs::copy_file(net / "data.npy", dir / "images.npy");
   fs::copy_file(net / "labels.npy", dir / "labels.npy");
   std::vector<std::string> all = commands(kRoot / "README.md", {"pockc ", "./trainer "});
-  for (const char* document : {"docs/models.md", "docs/trainer.md", "docs/export.md", "docs/library.md"})
+  for (const char* document :
+       {"docs/models.md", "docs/trainer.md", "docs/export.md", "docs/library.md", "docs/performance.md"})
     for (const std::string& more : commands(kRoot / document, {"pockc ", "./trainer "})) all.push_back(more);
-  ASSERT_EQ(all.size(), 15u);
+  ASSERT_EQ(all.size(), 16u);
   for (const std::string& command : all) {
     Ran ran = run({"/bin/sh", "-c", "PATH=" + fs::path(kPockc).parent_path().string() + ":$PATH; " + command},
                   dir.path);

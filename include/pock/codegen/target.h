@@ -33,5 +33,7 @@ struct Target {
 // there are.
 Target find_target(const std::string& name, const std::string& cpu = "");
 std::vector<std::string> target_names();
+// Whether this machine has the instructions that code for the target uses.
+bool runs_here(const Target&);
 
 }  // namespace pock

@@ -1,0 +1,20 @@
+// `pockc bench`: where the time of a training step goes on this machine.
+#pragma once
+
+#include <optional>
+
+#include "program_args.h"
+
+namespace pock {
+
+struct BenchArgs : ProgramArgs {
+  std::optional<int> rounds;
+  bool json = false;
+};
+// Where nobody says how many.
+constexpr int kFewestRounds = 5;
+
+// Prints a table, or JSON. Throws Error; prints neither then.
+void run_bench(const BenchArgs&);
+
+}  // namespace pock

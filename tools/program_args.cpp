@@ -1,0 +1,68 @@
+#include "program_args.h"
+
+#include "pock/ir/text.h"
+
+namespace pock {
+namespace {
+
+// "14 of 20 parameters", for people and for the checkpoint.
+std::string scheme_text(const Graph& train) {
+  int trained = 0, all = 0;
+  for (const Value* p : train.params())
+    if (p->kind == ValueKind::param) {
+      ++all;
+      trained += p->trained;
+    }
+  if (trained == all) return fmt::format("all {} parameters", all);
+  std::string names;
+  for (const Value* p : train.params())
+    if (p->trained) names += (names.empty() ? "" : " ") + p->name;
+  return fmt::format("{} of {} parameters: {}", trained, all, names);
+}
+
+// What was chosen for the person, where they did not choose themselves.
+void say_choices(const ProgramArgs& args, const Graph& model, const std::vector<LossChoice>& losses,
+                 const Choice& optimizer) {
+  if (args.losses.empty())
+    say(losses.empty() ? fmt::format("loss: output '{}' is a scalar, so it is the loss",
+                                     model.output_name(static_cast<size_t>(own_loss(model))))
+                       : fmt::format("loss: the model ends in {}, so {} on its logits",
+                                     model.outputs()[0]->loc().op, to_string(losses)));
+  if (args.optimizer.empty()) say(fmt::format("optimizer: none given, so {}", to_string(optimizer)));
+}
+
+}  // namespace
+
+Prepared prepare(const ProgramArgs& args) {
+  if (args.model.empty()) throw error("the name of the model is empty");
+  Prepared p;
+  p.options.target = find_target(args.target, args.cpu);
+  p.options.threads = p.options.target.threads;
+  for (const CodegenSwitch& s : kCodegenSwitches)
+    if (args.disabled.count(s.name)) s.turn_off(p.options);
+  const PassOptions passes = pass_options(args);
+  for (const std::string& name : args.print_after) get_pass(name);  // or it is an Error
+
+  std::unique_ptr<Graph> model = import_onnx(args.model, import_options(args));
+  p.options.model_name = model->model_file;
+  p.options.recipe = passes.recipe;
+  p.options.losses = derive_losses(*model, passes.losses);
+  say_choices(args, *model, p.options.losses, passes.recipe.optimizer);
+
+  RunOptions run{args.disabled, nullptr};
+  run.after = [&](const std::string& pass, const Graph& g) {
+    for (const std::string& name : args.print_after)
+      if (name == pass) say(fmt::format("# after {}\n{}", pass, print(g)));
+  };
+  p.graphs = program_graphs(*model, passes, run);
+  p.options.scheme = scheme_text(*p.graphs.train);
+  return p;
+}
+
+std::string bytes_text(int64_t n) {
+  if (n < 10 * 1024) return fmt::format("{} B", n);
+  if (n < 10 * 1024 * 1024) return fmt::format("{:.1f} KiB", n / 1024.0);
+  return fmt::format("{:.1f} MiB", n / (1024.0 * 1024.0));
+}
+
+}  // namespace pock
