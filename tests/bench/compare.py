@@ -1,0 +1,409 @@
+#!/usr/bin/python3
+"""Compares training steps of pock and of PyTorch on one thread of this machine, in one run.
+
+    compare.py                          the nets and batches of CASES
+    compare.py resnet18@224:8 lenet:1   others
+    compare.py --write docs/performance.md
+    compare.py --plot steps.png         MobileNetV2: step time against batch and against width
+
+Both sides train the same weights on the same batch with SGD, momentum, weight decay and batch norm in training mode. The
+losses of the first steps must agree. Then all take turns, pinned to one core: pock, PyTorch with either layout, and PyTorch
+with either layout and an allocator that gives no memory back to the system (--rounds times). "default" is the faster of the
+first two, "tuned" the fastest of all four. Times are the least of all steps; medians stand beside. The FMA peak is measured
+before and after; where it moved by more than 3 %, the net is measured again.
+
+Memory is the highest RssAnon of the whole trainer program, and for PyTorch the highest VmHWM less VmRSS after importing it,
+of its better layout. Needs Debian's python3-torch, python3-onnx, python3-numpy and, for --plot, python3-matplotlib.
+"""
+import argparse
+import dataclasses
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+from recipe import POCKC, STEPS_COMPARED
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+SETTINGS = [(layout, tuned) for tuned in (False, True) for layout in ("nchw", "channels_last")]
+TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "17179869184", "MALLOC_TOP_PAD_": "67108864"}
+# Order of sums and, in batch norm, of statistics differ; what is wrong differs by more after five steps.
+LOSS_TOLERANCE = 2e-3
+PEAK_TOLERANCE = 0.03
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    net: str
+    batch: int
+    wanted: tuple = ()      # how many times faster than default and than tuned
+    memory: float = None    # wanted share of PyTorch's memory
+
+    @property
+    def name(self):
+        return f"{self.net}:{self.batch}"
+
+
+CASES = [Case("mlp", 1, (7, 7)), Case("lenet", 1, (6, 6)),
+         Case("mobilenetv2-0.35@128", 1, (4.8, 4.6), 0.40), Case("mobilenetv2-0.35@128", 8, (2.6, 2.2)),
+         Case("mobilenetv2-1.0@224", 1, (2.1, 1.8)), Case("mobilenetv2-1.0@224", 8, (1.9, 1.5), 0.45),
+         Case("mcunet-5fps@128", 8, (2.3, 2.0)),
+         Case("resnet18@224", 1, (1.5, 1.35)), Case("resnet18@224", 8, (1.05, 1.0), 0.50),
+         Case("resnet50@224", 8, (1.2, 1.05))]
+PLOT_BATCHES = [Case("mobilenetv2-0.35@128", n) for n in (1, 2, 4, 8, 16, 32)]
+PLOT_WIDTHS = [Case(f"mobilenetv2-{w}@128", 8) for w in (0.35, 0.5, 0.75, 1.0, 1.4)]
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(argv, **options):
+    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, **options)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(map(str, argv))}\nended with {done.returncode}:\n{done.stderr}")
+    return done.stdout
+
+
+class Worker:
+    """A process that takes steps on request and prints their seconds."""
+
+    def __init__(self, argv, environment, on):
+        self.process = subprocess.Popen(on.argv(argv), env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.seconds = []
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{' '.join(self.process.args)} ended with {self.process.wait()}")
+        return json.loads(line)
+
+    def steps(self, count):
+        self.process.stdin.write(f"{count}\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def measure(self, seconds):
+        """Steps for about that many seconds, but three at least."""
+        count = max(3, int(seconds / min(self.seconds or self.steps(1))))
+        self.seconds += self.steps(min(count, 5000))
+
+    def end(self):
+        self.process.stdin.close()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+@dataclasses.dataclass
+class Place:
+    """Where processes run, and the tools of this checkout."""
+    cpu: int
+    priority: int
+    pockc: pathlib.Path
+    folder: pathlib.Path
+
+    def argv(self, argv):
+        nice = ["nice", "-n", self.priority] if self.priority else []
+        return [str(a) for a in ("taskset", "-c", self.cpu, *nice, *argv)]
+
+    def peak(self):
+        """FMA peak of the core in operations a second, as pockc measures it beside any model."""
+        model = self.folder / "mlp" / "model.onnx"
+        return json.loads(run(self.argv([self.pockc, "bench", model, "--batch", "1", *POCKC, "--rounds", "1", "--json"])))[
+            "peak_flops"]
+
+
+class Pock:
+    """A case, compiled as a program and as a library."""
+
+    def __init__(self, case, place):
+        self.place, self.folder = place, place.folder / case.net / str(case.batch)
+        model = place.folder / case.net / "model.onnx"
+        command = [place.pockc, "compile", model, "--batch", case.batch, *POCKC]
+        run([*command, "-o", self.folder / "trainer", "--report", self.folder / "report.json"])
+        self.report = json.loads((self.folder / "report.json").read_text())
+        run([*command, "--emit", "lib", "-o", self.folder / "net"])
+        run(["cc", "-O2", "-I", self.folder, HERE / "steps.c", self.folder / "libnet.a", "-o", self.folder / "steps"])
+
+    def losses_and_memory(self, step_seconds):
+        """Of a run of the trainer that is long enough to be looked at."""
+        steps = max(STEPS_COMPARED, min(20000, int(1 / step_seconds)))
+        log = self.folder / "log"
+        argv = [self.folder / "trainer", "train", "--data", self.folder / "x.npy", "--labels", self.folder / "labels.npy",
+                "--steps", steps, "--no-shuffle", "--threads", 1, "--log", "json"]
+        with open(log, "w") as out:
+            process = subprocess.Popen(self.place.argv(argv), stdout=out, stderr=subprocess.DEVNULL)
+            most = 0
+            while process.poll() is None:
+                most = max(most, rss_anon(process.pid))
+                time.sleep(0.002)
+        if process.returncode != 0:
+            raise SystemExit(f"{argv[0]} ended with {process.returncode}")
+        losses = [json.loads(line)["loss"] for line in log.read_text().splitlines()[:STEPS_COMPARED]]
+        return losses, most
+
+
+def rss_anon(pid):
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    found = re.search(r"RssAnon:\s+(\d+) kB", status)
+    return int(found[1]) << 10 if found else 0
+
+
+def make_batch(case, info, folder):
+    """The same samples for both sides, in their own formats."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((case.batch, *info["shape"]), dtype=np.float32)
+    labels = rng.integers(0, info["classes"], case.batch)
+    np.save(folder / "x.npy", x)
+    np.save(folder / "labels.npy", labels)
+    x.tofile(folder / "x.bin")
+    labels.astype(np.int32).tofile(folder / "labels.bin")
+
+
+def check_losses(case, ours, theirs):
+    distances = [abs(a - b) / abs(b) for a, b in zip(ours, theirs)]
+    if len(ours) != len(theirs) or not all(d <= LOSS_TOLERANCE for d in distances):  # NaN is none
+        raise SystemExit(f"{case.name}: the losses differ by more than {LOSS_TOLERANCE} of their size:\n"
+                         f"  pock    {ours}\n  PyTorch {theirs}")
+    return max(distances)
+
+
+def measure(case, place, rounds, seconds):
+    info = json.loads((place.folder / case.net / "info.json").read_text())
+    folder = place.folder / case.net / str(case.batch)
+    make_batch(case, info, folder)
+    pock = Pock(case, place)
+    ours = Worker([folder / "steps", folder], {}, place)
+    theirs = [Worker(["/usr/bin/python3", HERE / "torch_steps.py", folder, case.net, layout], TUNED if tuned else {}, place)
+              for layout, tuned in SETTINGS]
+    workers = [ours, *theirs]
+    try:
+        losses = [w.answer() for w in theirs]
+        mine, memory = pock.losses_and_memory(min(ours.steps(3)))
+        worst = max(check_losses(case, mine, l) for l in losses)
+        before, after, tries = place.peak(), 0, 0
+        while abs(before - after) > PEAK_TOLERANCE * max(before, after) and tries < 3:
+            before, tries = after or before, tries + 1
+            for w in workers:
+                w.seconds = []
+            for _ in range(rounds):
+                for w in workers:
+                    w.measure(seconds)
+            after = place.peak()
+        for w in workers:
+            w.end()
+        their_memory = [w.answer() for w in theirs]
+    finally:
+        for w in workers:
+            w.kill()
+    return result(case, pock, ours, theirs, memory, min(their_memory[:2]), worst, (before, after),
+                  info["flop_per_sample"] * case.batch)
+
+
+def result(case, pock, ours, theirs, memory, their_memory, worst, peaks, flop):
+    least = [min(w.seconds) for w in theirs]
+    default, tuned = min(range(2), key=least.__getitem__), min(range(4), key=least.__getitem__)
+    program = pock.folder / "trainer"
+    return {
+        "net": case.net, "batch": case.batch, "commit": commit(), "flop": flop, "peak": max(peaks),
+        "peak_moved": abs(peaks[0] - peaks[1]) > PEAK_TOLERANCE * max(peaks), "loss_distance": worst,
+        "seconds": min(ours.seconds), "median": statistics.median(ours.seconds), "steps": len(ours.seconds),
+        "pytorch": [{"layout": layout, "tuned": is_tuned, "seconds": min(w.seconds), "median": statistics.median(w.seconds),
+                     "steps": len(w.seconds)} for (layout, is_tuned), w in zip(SETTINGS, theirs)],
+        "default": default, "best": tuned, "times_default": least[default] / min(ours.seconds),
+        "times_tuned": least[tuned] / min(ours.seconds), "wanted": case.wanted, "memory": memory,
+        "pytorch_memory": their_memory, "wanted_memory": case.memory, "arena": pock.report["arena_bytes"],
+        "compile_seconds": pock.report["seconds"],
+        "program_without_weights": program.stat().st_size - pock.report["weights_bytes"]}
+
+
+def commit():
+    git = shutil.which("git")
+    if not git or subprocess.run([git, "rev-parse"], cwd=ROOT, capture_output=True).returncode != 0:
+        return "unknown"
+    changed = run([git, "status", "--porcelain", "--untracked-files=no"], cwd=ROOT).strip()
+    return run([git, "rev-parse", "--short", "HEAD"], cwd=ROOT).strip() + ("+" if changed else "")
+
+
+# --- tables
+
+TIMES = (("net", "batch", "pock ms", "% of peak", "PyTorch default", "tuned", "% of peak", "faster than default", "than tuned",
+          "wanted", "commit"))
+MEMORY = ("net", "batch", "pock MiB", "PyTorch MiB", "share", "wanted", "arena MiB", "compiled in s", "program KB")
+
+
+def times_row(r):
+    def ms(m):
+        return f"{m['seconds'] * 1e3:.4g} ({m['median'] * 1e3:.4g})"
+
+    def share(seconds):
+        return f"{100 * r['flop'] / seconds / r['peak']:.0f}"
+
+    best = r["pytorch"][r["best"]]
+    mark = " *" if r["peak_moved"] else ""
+    return (r["net"], r["batch"], ms(r) + mark, share(r["seconds"]), ms(r["pytorch"][r["default"]]), ms(best),
+            share(best["seconds"]), f"{r['times_default']:.2f}", f"{r['times_tuned']:.2f}",
+            " / ".join(map(str, r["wanted"])), r["commit"])
+
+
+def memory_row(r):
+    mib = 1 << 20
+    return (r["net"], r["batch"], f"{r['memory'] / mib:.1f}", f"{r['pytorch_memory'] / mib:.1f}",
+            f"{r['memory'] / r['pytorch_memory']:.2f}", r["wanted_memory"] or "", f"{r['arena'] / mib:.1f}",
+            f"{r['compile_seconds']:.1f}", f"{r['program_without_weights'] / 1e3:.0f}")
+
+
+def line(cells):
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def table(heads, rows):
+    return "\n".join([line(heads), "|" + " --- |" * len(heads), *map(line, rows)]) + "\n"
+
+
+def write_rows(path, results):
+    """Replaces the rows of these cases in the two tables of a document, or adds them; the others stay."""
+    text = path.read_text()
+    for heads, row_of in ((TIMES, times_row), (MEMORY, memory_row)):
+        start = text.find(line(heads))
+        if start < 0:
+            raise SystemExit(f"{path} has no table that starts with\n{line(heads)}")
+        end = text.find("\n\n", start) + 1 or len(text)
+        rows = [tuple(c.strip() for c in l[1:-1].split("|")) for l in text[start:end].splitlines()[2:]]
+        for r in results:
+            new = tuple(map(str, row_of(r)))
+            rows = [new if old[:2] == new[:2] else old for old in rows]
+            if new not in rows:
+                rows.append(new)
+        text = text[:start] + table(heads, rows) + text[end:]
+    path.write_text(text)
+
+
+def plot(results, path):
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), constrained_layout=True)
+    for axis, cases, x_of, name in ((axes[0], PLOT_BATCHES, lambda c: c.batch, "batch, MobileNetV2-0.35 @128"),
+                                    (axes[1], PLOT_WIDTHS, lambda c: float(c.net.split("-")[1].split("@")[0]),
+                                     "width, MobileNetV2 @128, batch 8")):
+        rows = [next(r for r in results if (r["net"], r["batch"]) == (c.net, c.batch)) for c in cases]
+        for label, of in (("PyTorch default", lambda r: r["pytorch"][r["default"]]["seconds"]),
+                          ("PyTorch tuned", lambda r: r["pytorch"][r["best"]]["seconds"]), ("pock", lambda r: r["seconds"])):
+            axis.plot([x_of(c) for c in cases], [1e3 * of(r) for r in rows], "o-", label=label)
+        axis.set(xscale="log", yscale="log", xlabel=name, ylabel="ms a step")
+        ticks = [x_of(c) for c in cases]
+        axis.set_xticks(ticks, [str(t) for t in ticks])
+        axis.minorticks_off()
+        axis.grid(alpha=0.3)
+        axis.legend()
+    figure.suptitle("Training step, one thread")
+    figure.savefig(path, dpi=110)
+
+
+# --- the run
+
+class Clock:
+    """How long the rest will take, by operations and by how long those before took."""
+
+    def __init__(self, cases, flops, rounds, seconds):
+        sides = 1 + len(SETTINGS)
+        self.left = [20 + rounds * sides * max(seconds, 3 * (flops[c.net] * c.batch / 3e10 + 1e-3)) for c in cases]
+        self.start, self.done = time.monotonic(), 0.0
+
+    def text(self):
+        spent = time.monotonic() - self.start
+        rest = sum(self.left) * (spent / self.done if self.done else 1)
+        return f"about {rest / 60:.0f} min left" if rest > 90 else f"about {rest:.0f} s left"
+
+    def tick(self):
+        self.done += self.left.pop(0)
+
+
+def parse_case(text):
+    net, _, batch = text.rpartition(":")
+    if not batch.isdigit() or not net or int(batch) < 1:
+        raise argparse.ArgumentTypeError(f"want NET:BATCH, as in resnet18@224:8, not '{text}'")
+    return next((c for c in CASES if c.name == text), Case(net, int(batch)))
+
+
+def measure_all(cases, place, rounds, seconds):
+    nets = sorted({c.net for c in cases} | {"mlp"})
+    say(f"exporting {', '.join(nets)}")
+    run(["/usr/bin/python3", HERE / "nets.py", place.folder, *nets])
+    flops = {n: json.loads((place.folder / n / "info.json").read_text())["flop_per_sample"] for n in nets}
+    clock, results = Clock(cases, flops, rounds, seconds), []
+    for i, case in enumerate(cases, 1):
+        say(f"{i} of {len(cases)}: {case.name}; {clock.text()}")
+        results.append(measure(case, place, rounds, seconds))
+        clock.tick()
+        r = results[-1]
+        say(f"  {r['seconds'] * 1e3:.4g} ms, {r['times_default']:.2f} x default, {r['times_tuned']:.2f} x tuned, "
+            f"memory {r['memory'] / r['pytorch_memory']:.2f}, losses within {r['loss_distance']:.1g}, "
+            f"peak {r['peak'] / 1e9:.1f} GF/s{', which moved' if r['peak_moved'] else ''}")
+    return results
+
+
+def need(*modules):
+    """Ends with 77, which tests take for skipped, where Debian's packages are missing."""
+    missing = [m for m in modules if importlib.util.find_spec(m) is None]
+    if missing:
+        packages = " ".join("python3-" + m for m in missing)
+        say(f"compare.py: needs {packages}. On Debian 12: apt-get install {packages}")
+        raise SystemExit(77)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", type=parse_case, metavar="NET:BATCH")
+    parser.add_argument("--pockc", type=pathlib.Path, default=ROOT / "build/release/tools/pockc")
+    parser.add_argument("--rounds", type=int, default=3, help="turns for each side (default 3)")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each turn, at least three steps (default 1)")
+    parser.add_argument("--cpu", type=int, default=max(os.sched_getaffinity(0)), help="core (default: the last)")
+    parser.add_argument("--priority", type=int, default=0, help="as nice takes it; below 0 as root (default 0)")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="everything that was measured")
+    parser.add_argument("--write", type=pathlib.Path, metavar="FILE", help="put the rows into this document's tables")
+    parser.add_argument("--plot", type=pathlib.Path, metavar="FILE.png")
+    args = parser.parse_args()
+    if args.rounds < 1:
+        parser.error("--rounds: want 1 at least")
+    need("torch", "onnx", *(["matplotlib"] if args.plot else []))
+    cases = args.cases or ([] if args.plot else CASES)
+    if args.plot:
+        cases += [c for c in PLOT_BATCHES + PLOT_WIDTHS if c.name not in {k.name for k in cases}]
+    with tempfile.TemporaryDirectory() as folder:
+        results = measure_all(list(dict.fromkeys(cases)), Place(args.cpu, args.priority, args.pockc, pathlib.Path(folder)),
+                              args.rounds, args.seconds)
+    print(table(TIMES, map(times_row, results)))
+    print(table(MEMORY, map(memory_row, results)))
+    if any(r["peak_moved"] for r in results):
+        print("* the FMA peak moved by more than 3 %: the machine was not quiet\n")
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=1) + "\n")
+    if args.write:
+        write_rows(args.write, results)
+    if args.plot:
+        plot(results, args.plot)
+
+
+if __name__ == "__main__":
+    main()

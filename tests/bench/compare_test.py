@@ -1,0 +1,64 @@
+#!/usr/bin/python3
+"""Whether compare.py does what it says, on the smallest net. How fast anything is does not matter. The compiler is $POCKC.
+
+Skipped (status 77) where python3-torch is missing.
+"""
+import os
+import pathlib
+import tempfile
+import unittest
+
+import compare
+
+
+class CompareTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        place = compare.Place(max(os.sched_getaffinity(0)), 0, pathlib.Path(os.environ["POCKC"]), pathlib.Path(cls.folder.name))
+        cls.case = compare.parse_case("mlp:1")
+        [cls.result] = compare.measure_all([cls.case], place, rounds=2, seconds=0.02)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_both_sides_are_measured(self):
+        r = self.result
+        self.assertEqual([(p["layout"], p["tuned"]) for p in r["pytorch"]], compare.SETTINGS)
+        for side in [r, *r["pytorch"]]:
+            self.assertGreaterEqual(side["steps"], 6)
+            self.assertGreater(side["seconds"], 0)
+            self.assertLessEqual(side["seconds"], side["median"])
+        self.assertAlmostEqual(r["times_default"] * r["seconds"], min(p["seconds"] for p in r["pytorch"][:2]))
+        self.assertAlmostEqual(r["times_tuned"] * r["seconds"], min(p["seconds"] for p in r["pytorch"]))
+        # Forward and the weights' gradients of three layers, the input's gradients of two.
+        self.assertEqual(r["flop"], 2 * (2 * 784 * 256 + 3 * 256 * 128 + 3 * 128 * 10))
+        # Weights and momentum are 0.9 MB each; no PyTorch does with less.
+        self.assertGreater(r["memory"], 2 * 4 * (785 * 256 + 257 * 128 + 129 * 10))
+        self.assertGreater(r["pytorch_memory"], r["memory"])
+
+    def test_other_losses_are_refused(self):
+        compare.check_losses(self.case, [2.0, 1.0], [2.0, 1.0001])
+        for wrong in ([2.0, 1.01], [2.0], [2.0, float("nan")]):
+            with self.assertRaises(SystemExit):
+                compare.check_losses(self.case, wrong, [2.0, 1.0])
+
+    def test_a_document_gets_new_rows_and_keeps_others(self):
+        other = {**self.result, "batch": 64}
+        document = pathlib.Path(self.folder.name) / "doc.md"
+        document.write_text("before\n\n" + compare.table(compare.TIMES, [compare.times_row(other)]) + "\nbetween\n\n" +
+                            compare.table(compare.MEMORY, [compare.memory_row(other)]) + "\nafter\n")
+        compare.write_rows(document, [self.result])
+        once = document.read_text()
+        self.assertIn(compare.line(compare.times_row(other)) + "\n" + compare.line(compare.times_row(self.result)), once)
+        self.assertIn(compare.line(compare.memory_row(self.result)) + "\n\nafter\n", once)
+        changed = {**self.result, "seconds": 7.0}
+        compare.write_rows(document, [changed])
+        self.assertEqual(document.read_text(),
+                         once.replace(compare.line(compare.times_row(self.result)), compare.line(compare.times_row(changed))))
+
+
+if __name__ == "__main__":
+    compare.need("torch", "onnx")
+    unittest.main()

@@ -1,0 +1,62 @@
+#!/usr/bin/python3
+"""PyTorch's side of compare.py: a training step, measured on request.
+
+    torch_steps.py FOLDER NET LAYOUT
+
+trains NET on the batch in FOLDER, with LAYOUT nchw or channels_last: first some steps whose losses it prints, then for every
+line of standard input as many steps as that says, whose seconds it prints. At the end of the input it prints its peak memory.
+Every line of the answer is JSON.
+"""
+import json
+import pathlib
+import sys
+import time
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+import nets
+from recipe import LR, MOMENTUM, STEPS_COMPARED, WEIGHT_DECAY
+
+
+def memory(key):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith(key + ":"))
+
+
+def answer(what):
+    print(json.dumps(what), flush=True)
+
+
+def main():
+    folder, name, layout = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    torch.set_num_threads(1)
+    imported = memory("VmRSS")
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak so far was that of importing
+    net = nets.make_net(name).train()
+    x, y = (torch.from_numpy(np.load(folder / f)) for f in ("x.npy", "labels.npy"))
+    if layout == "channels_last":
+        net, x = net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(net.parameters(), lr=LR, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    answer([step().item() for _ in range(STEPS_COMPARED)])
+    for line in sys.stdin:
+        seconds = []
+        for _ in range(int(line)):
+            start = time.perf_counter()
+            step()
+            seconds.append(time.perf_counter() - start)
+        answer(seconds)
+    answer(memory("VmHWM") - imported)
+
+
+if __name__ == "__main__":
+    main()
