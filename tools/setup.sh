@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that pock needs, only what is missing. Usage: tools/setup.sh [build] [example] [test] [fuzz]
+# Installs the Debian packages that pock needs, only what is missing. Usage: tools/setup.sh [build] [example] [test] [fuzz] [bench]
 set -euo pipefail
 
 build="cmake ninja-build g++ ccache llvm-19-dev liblld-19-dev lld-19 clang-19 libonnx-dev libprotobuf-dev protobuf-compiler
@@ -7,13 +7,14 @@ build="cmake ninja-build g++ ccache llvm-19-dev liblld-19-dev lld-19 clang-19 li
 example="dataset-fashion-mnist"
 test="qemu-user libonnx-testdata python3-onnx python3-numpy python3-venv dataset-fashion-mnist"
 fuzz="libclang-rt-19-dev"
+bench="python3-torch python3-onnx python3-numpy python3-matplotlib"
 
 [ $# -gt 0 ] || set -- build example test fuzz
 missing=""
 for group in "$@"; do
   case "$group" in
-    build | example | test | fuzz) ;;
-    *) echo "tools/setup.sh: there is no group '$group'; the groups are build, example, test, fuzz" >&2; exit 2 ;;
+    build | example | test | fuzz | bench) ;;
+    *) echo "tools/setup.sh: there is no group '$group'; the groups are build, example, test, fuzz, bench" >&2; exit 2 ;;
   esac
   for package in ${!group}; do
     dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || missing="$missing $package"
