@@ -15,7 +15,8 @@ class CompareTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        place = compare.Place(max(os.sched_getaffinity(0)), 0, pathlib.Path(os.environ["POCKC"]), pathlib.Path(cls.folder.name))
+        place = compare.Place(max(os.sched_getaffinity(0)), 0, pathlib.Path(os.environ["POCKC"]),
+                              pathlib.Path(cls.folder.name))
         cls.case = compare.parse_case("mlp:1")
         [cls.result] = compare.measure_all([cls.case], place, rounds=2, seconds=0.02)
 
@@ -39,10 +40,17 @@ class CompareTest(unittest.TestCase):
         self.assertGreater(r["pytorch_memory"], r["memory"])
 
     def test_other_losses_are_refused(self):
-        compare.check_losses(self.case, [2.0, 1.0], [2.0, 1.0001])
-        for wrong in ([2.0, 1.01], [2.0], [2.0, float("nan")]):
+        def check(ours, theirs):
+            return compare.check_losses(self.case, ours, theirs, [2.0, 1.0])
+
+        self.assertAlmostEqual(check([2.0, 1.00009], [[2.0, 1.0], [2.0, 1.0]]), 9e-5)
+        self.assertAlmostEqual(check([2.0, 1.003], [[2.0, 1.0], [2.0, 1.001]]), 3e-3)
+        for wrong, theirs in (([2.0, 1.003], [2.0, 1.0]), ([2.01, 1.0], [2.0, 1.001]), ([2.0], [2.0, 1.0]), ([], []),
+                              ([2.0, float("nan")], [2.0, 1.0]), ([float("inf"), 1.0], [2.0, 1.0]),
+                              ([2.0, 1.0], [2.0, float("nan")]),
+                              ([2.0, 1.0], [2.0, 1.5])):
             with self.assertRaises(SystemExit):
-                compare.check_losses(self.case, wrong, [2.0, 1.0])
+                check(wrong, [theirs])
 
     def test_a_document_gets_new_rows_and_keeps_others(self):
         other = {**self.result, "batch": 64}
@@ -55,8 +63,8 @@ class CompareTest(unittest.TestCase):
         self.assertIn(compare.line(compare.memory_row(self.result)) + "\n\nafter\n", once)
         changed = {**self.result, "seconds": 7.0}
         compare.write_rows(document, [changed])
-        self.assertEqual(document.read_text(),
-                         once.replace(compare.line(compare.times_row(self.result)), compare.line(compare.times_row(changed))))
+        old, new = (compare.line(compare.times_row(r)) for r in (self.result, changed))
+        self.assertEqual(document.read_text(), once.replace(old, new))
 
 
 if __name__ == "__main__":

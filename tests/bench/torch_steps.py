@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """PyTorch's side of compare.py: a training step, measured on request.
 
-    torch_steps.py FOLDER NET LAYOUT
+    torch_steps.py FOLDER NET HOW
 
-trains NET on the batch in FOLDER, with LAYOUT nchw or channels_last: first some steps whose losses it prints, then for every
-line of standard input as many steps as that says, whose seconds it prints. At the end of the input it prints its peak memory.
+trains NET on the batch in FOLDER: in nchw, channels_last, or float64 (and nchw). First some steps whose losses it prints,
+then for every line of standard input as many steps as that says, whose seconds it prints. At the end of the input it prints
+its peak memory.
 Every line of the answer is JSON.
 """
 import json
@@ -30,13 +31,15 @@ def answer(what):
 
 
 def main():
-    folder, name, layout = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    folder, name, how = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     torch.set_num_threads(1)
     imported = memory("VmRSS")
     pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak so far was that of importing
     net = nets.make_net(name).train()
     x, y = (torch.from_numpy(np.load(folder / f)) for f in ("x.npy", "labels.npy"))
-    if layout == "channels_last":
+    if how == "float64":
+        net, x = net.double(), x.double()
+    if how == "channels_last":
         net, x = net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(net.parameters(), lr=LR, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY)
 
@@ -51,9 +54,9 @@ def main():
     for line in sys.stdin:
         seconds = []
         for _ in range(int(line)):
-            start = time.perf_counter()
+            start = time.process_time()  # of the core, as steps.c has it
             step()
-            seconds.append(time.perf_counter() - start)
+            seconds.append(time.process_time() - start)
         answer(seconds)
     answer(memory("VmHWM") - imported)
 
