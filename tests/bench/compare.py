@@ -103,6 +103,11 @@ class Worker:
         count = max(3, int(seconds / min(self.seconds or self.steps(1))))
         self.seconds += self.steps(min(count, 5000))
 
+    def page_faults(self):
+        """So far."""
+        after_name = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return int(after_name[7])
+
     def end(self):
         self.process.stdin.close()
 
@@ -224,27 +229,30 @@ def measure(case, place, rounds, seconds):
             before, tries = after or before, tries + 1
             for w in workers:
                 w.seconds = []
+            faults = ours.page_faults()
             for _ in range(rounds):
                 for w in workers:
                     w.measure(seconds)
             after = place.peak()
+        faults = (ours.page_faults() - faults) / len(ours.seconds)
         for w in workers:
             w.end()
         their_memory = [w.answer() for w in theirs]
     finally:
         for w in workers:
             w.kill()
-    return result(case, pock, ours, theirs, memory, min(their_memory[:2]), worst, (before, after),
+    return result(case, pock, ours, theirs, memory, min(their_memory[:2]), worst, faults, (before, after),
                   info["flop_per_sample"] * case.batch)
 
 
-def result(case, pock, ours, theirs, memory, their_memory, worst, peaks, flop):
+def result(case, pock, ours, theirs, memory, their_memory, worst, faults, peaks, flop):
     least = [min(w.seconds) for w in theirs]
     default, tuned = min(range(2), key=least.__getitem__), min(range(4), key=least.__getitem__)
     program = pock.folder / "trainer"
     return {
         "net": case.net, "batch": case.batch, "commit": commit(), "flop": flop, "peak": max(peaks),
         "peak_moved": abs(peaks[0] - peaks[1]) > PEAK_TOLERANCE * max(peaks), "loss_distance": worst,
+        "page_faults": faults,
         "seconds": min(ours.seconds), "median": statistics.median(ours.seconds), "steps": len(ours.seconds),
         "pytorch": [{"layout": layout, "tuned": is_tuned, "seconds": min(w.seconds), "median": statistics.median(w.seconds),
                      "steps": len(w.seconds)} for (layout, is_tuned), w in zip(SETTINGS, theirs)],
@@ -267,7 +275,8 @@ def commit():
 
 TIMES = ("net", "batch", "pock ms", "% of peak", "PyTorch default", "tuned", "% of peak", "faster than default", "than tuned",
          "wanted", "commit")
-MEMORY = ("net", "batch", "pock MiB", "PyTorch MiB", "share", "wanted", "arena MiB", "compiled in s", "program KB")
+MEMORY = ("net", "batch", "pock MiB", "PyTorch MiB", "share", "wanted", "arena MiB", "page faults a step", "compiled in s",
+          "program KB")
 
 
 def times_row(r):
@@ -288,7 +297,7 @@ def memory_row(r):
     mib = 1 << 20
     return (r["net"], r["batch"], f"{r['memory'] / mib:.1f}", f"{r['pytorch_memory'] / mib:.1f}",
             f"{r['memory'] / r['pytorch_memory']:.2f}", r["wanted_memory"] or "", f"{r['arena'] / mib:.1f}",
-            f"{r['compile_seconds']:.1f}", f"{r['program_without_weights'] / 1e3:.0f}")
+            f"{r['page_faults']:.2g}", f"{r['compile_seconds']:.1f}", f"{r['program_without_weights'] / 1e3:.0f}")
 
 
 def line(cells):

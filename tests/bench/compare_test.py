@@ -3,6 +3,7 @@
 
 Skipped (status 77) where python3-torch is missing.
 """
+import importlib.util
 import os
 import pathlib
 import tempfile
@@ -38,6 +39,7 @@ class CompareTest(unittest.TestCase):
         # Weights and momentum are 0.9 MB each; no PyTorch does with less.
         self.assertGreater(r["memory"], 2 * 4 * (785 * 256 + 257 * 128 + 129 * 10))
         self.assertGreater(r["pytorch_memory"], r["memory"])
+        self.assertEqual(r["page_faults"], 0)
 
     def test_other_losses_are_refused(self):
         def check(ours, theirs):
@@ -65,6 +67,13 @@ class CompareTest(unittest.TestCase):
         compare.write_rows(document, [changed])
         old, new = (compare.line(compare.times_row(r)) for r in (self.result, changed))
         self.assertEqual(document.read_text(), once.replace(old, new))
+
+    @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "needs python3-matplotlib")
+    def test_plot_is_drawn(self):
+        results = [{**self.result, "net": c.net, "batch": c.batch} for c in compare.PLOT_BATCHES + compare.PLOT_WIDTHS]
+        path = pathlib.Path(self.folder.name) / "steps.png"
+        compare.plot(results, path)
+        self.assertEqual(path.read_bytes()[:4], b"\x89PNG")
 
 
 if __name__ == "__main__":
