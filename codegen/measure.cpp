@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 
 #include "place.h"
 #include "pock/support/diag.h"
@@ -18,6 +19,13 @@ double seconds_of(const F& f) {
   const auto start = std::chrono::steady_clock::now();
   f();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// What this thread had of its core: the same, where nothing else wants the core.
+double core_seconds() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
 // Zeros, all there from the start; in huge pages but for the tail, as pock_reserve (runtime/io_linux.c) has it.
@@ -155,9 +163,9 @@ class StepRunner::Impl {
 
   double step() {
     feed();
-    return seconds_of([&] {
-      for (size_t i = 0; i < args_.size(); ++i) run(i);
-    });
+    const double start = core_seconds();
+    for (size_t i = 0; i < args_.size(); ++i) run(i);
+    return core_seconds() - start;
   }
 
  private:

@@ -29,7 +29,7 @@ class StepRunner {
   explicit StepRunner(const Program&);
   ~StepRunner();
   std::vector<double> kernels();  // seconds of each of Program::train_uses in one step
-  double step();                  // seconds of one step
+  double step();  // seconds that one step has of the core; to ask for them takes too long for kernels
 
  private:
   class Impl;
