@@ -7,7 +7,7 @@ build="cmake ninja-build g++ ccache llvm-19-dev liblld-19-dev lld-19 clang-19 li
 example="dataset-fashion-mnist"
 test="qemu-user libonnx-testdata python3-onnx python3-numpy python3-venv dataset-fashion-mnist"
 fuzz="libclang-rt-19-dev"
-bench="python3-torch python3-onnx python3-numpy python3-matplotlib"
+bench="python3-torch libopenblas0-pthread python3-onnx python3-numpy python3-matplotlib"
 
 [ $# -gt 0 ] || set -- build example test fuzz
 missing=""

@@ -15,9 +15,10 @@ had of the core, which on a quiet machine is the time on the wall; elsewhere a l
 short one. The FMA peak is measured before and after; where it moved by more than 3 %, the net is measured again.
 
 Memory is the highest RssAnon of the whole trainer program, and for PyTorch the highest VmHWM less VmRSS after importing it,
-of its better layout. Needs Debian's python3-torch, python3-onnx, python3-numpy and, for --plot, python3-matplotlib.
+of its better layout. Needs Debian's python3-torch with OpenBLAS, python3-onnx, python3-numpy and, for --plot, python3-matplotlib.
 """
 import argparse
+import ctypes
 import dataclasses
 import importlib.util
 import json
@@ -392,11 +393,23 @@ def measure_all(cases, place, rounds, seconds):
     return results
 
 
+def fast_blas():
+    """Debian's PyTorch multiplies matrices with whatever libblas.so.3 is: the one it depends on is the slow reference, six
+    times slower than OpenBLAS on MobileNetV2, with which any comparison would be unfair."""
+    try:
+        ctypes.CDLL("libblas.so.3")
+    except OSError:
+        return False
+    return "openblas" in pathlib.Path("/proc/self/maps").read_text()
+
+
 def need(*modules):
     """Ends with 77, which tests take for skipped, where Debian's packages are missing."""
-    missing = [m for m in modules if importlib.util.find_spec(m) is None]
+    missing = ["python3-" + m for m in modules if importlib.util.find_spec(m) is None]
+    if "torch" in modules and not fast_blas():
+        missing.append("libopenblas0-pthread")
     if missing:
-        packages = " ".join("python3-" + m for m in missing)
+        packages = " ".join(missing)
         say(f"compare.py: needs {packages}. On Debian 12: apt-get install {packages}")
         raise SystemExit(77)
 
