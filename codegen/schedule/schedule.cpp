@@ -25,7 +25,12 @@ constexpr int64_t kWorthThreads = 1 << 15;
 constexpr int64_t kLeastVector = 4;     // narrower ones gain nothing
 constexpr int64_t kWidestLanes = 16;    // loops as short as this become one vector
 constexpr int64_t kMostSums = 1 << 14;  // floats that wait for their next tap
-constexpr int64_t kRows = 32;       // rows of a pointwise kernel that share what depends on the column alone
+constexpr int64_t kLeastRows = 8;       // of a pointwise kernel, that share what depends on the column alone
+constexpr int64_t kMostRows = 256;
+constexpr int64_t kMostOnce = 2048;     // columns for which that is kept
+constexpr int64_t kMostColumns = 1024;  // whose sums wait side by side, while rows pass
+constexpr int64_t kLeastRun =
+    256;  // columns of a thread: less of a row at a time is slow to come from memory
 constexpr int64_t kScalarTile = 4;  // sums kept apart where no vector fits, to hide an addition's latency
 
 class Scheduler {
@@ -88,17 +93,28 @@ class Scheduler {
     return list;
   }
 
-  // What is the same for all rows is computed once for a number of them.
+  // Rows in the order of memory; what is the same for all of them is computed once for a number of them.
   void pointwise(const Nest& nest) {
     const size_t last = nest.axes.size() - 1;
-    if (last == 1 && nest.axes[0].extent >= 2 * kRows && contiguous(nest.accesses, 1) &&
-        std::any_of(nest.accesses.begin(), nest.accesses.end(),
-                    [](const Access& a) { return !a.store && a.stride[0] == 0 && a.stride[1] != 0; })) {
-      const std::string rows = nest.axes[0].name;
-      add(Step::split, rows, rows_of(nest.axes[0].extent, kRows));
-      add(Step::reorder, rows + ".i", 0, nest.axes[1].name);
-    }
+    if (last == 1 && contiguous(nest.accesses, 1)) once(nest.axes[0], nest.axes[1]);
     vectorize_axis(nest, last);
+  }
+
+  void once(const Axis& rows, const Axis& columns) {
+    const int64_t pieces = target_.threads > 1 ? 4 * target_.threads : 1;
+    const int64_t most = std::min(kMostRows, rows.extent / pieces);
+    if (columns.extent < kLeastVector || columns.extent > kMostOnce || most < kLeastRows) return;
+    const loop::Schedule steps = steps_;
+    const loop::Kernel before = now_;
+    add(Step::split, rows.name, rows_of(rows.extent, most), rows.name + ".r");
+    add(Step::reorder, rows.name + ".i", 0, columns.name);
+    if (loop::hoistable(now_, columns.name)) {
+      add(Step::hoist, columns.name);
+      add(Step::sink, columns.name);
+    } else {
+      steps_ = steps;
+      now_ = before;
+    }
   }
 
   void vectorize_axis(const Nest& nest, size_t axis) {
@@ -154,6 +170,7 @@ class Scheduler {
     if (column != none && !worth_vectors(nest, column, row)) column = row = none;
     if (column == none) return scalar_tile(nest);
     if (contiguous(nest.accesses, column) && !clips(*nest.core, nest.axes[column].var.get())) {
+      if (row == none && clipped_axis(nest, column) == none && stream(nest, column)) return;
       const int64_t wide = width(nest.axes[column].extent);
       const int64_t vectors = (wide + target_.vector_floats() - 1) / target_.vector_floats();
       std::string name = nest.axes[column].name;
@@ -166,12 +183,7 @@ class Scheduler {
         sink_rows(nest.axes[row], most);
       else if (size_t axis = clipped_axis(nest, column); axis != none)
         clipped_rows(nest, axis, most, wide);
-      add(Step::sink, name);
-      for (const std::string& v : cut(name, wide, widths(target_.vector_floats()))) {
-        add(Step::vectorize, v);
-        const std::string outer = v.substr(0, v.size() - 2) + ".o";
-        add(Step::unroll, outer);
-      }
+      sink_columns(name, wide);
       return;
     }
     const bool neighbours = row != none && contiguous(nest.accesses, column);
@@ -182,6 +194,85 @@ class Scheduler {
       add(Step::sink, v);
       add(Step::vectorize, v);
     }
+  }
+
+  // Columns in registers.
+  void sink_columns(const std::string& name, int64_t extent) {
+    add(Step::sink, name);
+    for (const std::string& v : cut(name, extent, widths(target_.vector_floats()))) {
+      add(Step::vectorize, v);
+      const std::string outer = v.substr(0, v.size() - 2) + ".o";
+      add(Step::unroll, outer);
+    }
+  }
+
+  // Sums over rows that are read once. The columns are taken together, so that memory is read in its order: their sums
+  // are in registers as far as these go, and where the rows do not fit the cache wait in memory near by. False where
+  // something else is summed up or blocks of columns are as good.
+  bool stream(const Nest& nest, size_t column) {
+    std::vector<const Stmt*> sums;
+    innermost_sums(*nest.core, sums);
+    if (sums.size() != 1 || trips(*sums[0]) < 2) return false;
+    // Fewer than a tile has: here loads and what is made of them are many.
+    const int64_t most = target_.tile.rows * target_.tile.cols * 2 / 3;
+    const Axis columns = nest.axes[column];
+    const bool fits = vectors_of(columns.extent) * sums_of(*sums[0]) <= most;
+    if (!fits && loop::cost(plain_).bytes <= target_.cache) return false;
+    if (loop::hoistable(now_, columns.name)) add(Step::hoist, columns.name);
+    if (fits) {
+      sink_columns(columns.name, columns.extent);
+      return true;
+    }
+    std::string name = columns.name;
+    int64_t extent = columns.extent;
+    if (int64_t pieces = pieces_of(extent); pieces > 1) {
+      const int64_t lanes = target_.vector_floats();
+      extent = (extent / pieces + lanes - 1) / lanes * lanes;
+      add(Step::split, name, extent);
+      name += ".i";
+    }
+    add(Step::sink, name);
+    for (const std::string& v : cut(name, extent, widths(target_.vector_floats()))) add(Step::vectorize, v);
+    return true;
+  }
+
+  static void innermost_sums(const std::vector<Stmt>& body, std::vector<const Stmt*>& found) {
+    for (const Stmt& s : body) {
+      const bool inner = std::any_of(s.body.begin(), s.body.end(), [](const Stmt& b) {
+        return b.kind == StmtKind::loop || b.kind == StmtKind::when;
+      });
+      if (s.kind == StmtKind::loop && !inner) found.push_back(&s);
+      innermost_sums(s.body, found);
+    }
+  }
+
+  // How many registers a row takes, those of its narrower end and of single elements too.
+  int64_t vectors_of(int64_t extent) const {
+    int64_t vectors = 0;
+    for (int64_t width : widths(target_.vector_floats())) {
+      vectors += extent / width;
+      extent %= width;
+    }
+    return vectors + extent;
+  }
+
+  // How many registers a loop stores into that outlive it.
+  static int64_t sums_of(const Stmt& sum) {
+    std::set<const loop::Buffer*> stored, own;
+    for (const Stmt& s : sum.body)
+      if (s.kind == StmtKind::store || s.kind == StmtKind::reg)
+        (s.kind == StmtKind::store ? stored : own).insert(s.buffer.get());
+    return std::count_if(stored.begin(), stored.end(), [&](const loop::Buffer* b) { return !own.count(b); });
+  }
+
+  // Into how many pieces the columns are cut: as few as hold their sums, and one a thread where those are long enough;
+  // even ones if there are.
+  int64_t pieces_of(int64_t columns) const {
+    const int64_t least = std::max((columns + kMostColumns - 1) / kMostColumns,
+                                   std::min<int64_t>(target_.threads, columns / kLeastRun));
+    for (int64_t n = least; n < 2 * least; ++n)
+      if (columns % (n * target_.vector_floats()) == 0) return n;
+    return least;
   }
 
   // The innermost axis along which a load stays that moves along `column`, where it decides how far loops go.

@@ -70,8 +70,9 @@ Expr replace(const Expr&, const Replace&);
 // Gives buffers and variables that hide one in scope another name.
 void tidy_names(Kernel&);
 
-// The step of this name (merge.cpp).
+// The steps of these names (merge.cpp, hoist.cpp).
 Kernel merge(const Kernel&, const std::string& i, const std::string& j);
+Kernel hoist(const Kernel&, const std::string& i);
 
 // The same operation on other arguments, simplified.
 Expr with_args(const Expr&, std::vector<Expr> args);

@@ -19,10 +19,10 @@ struct StepRow {
 };
 // Indexed by Step::Kind.
 constexpr StepRow kRows[Step::parallel + 1] = {
-    {"split", true, true, true},      {"fuse", false, true, false},    {"merge", false, true, false},
-    {"reorder", false, true, false},  {"sink", false, false, false},   {"taps", false, false, false},
-    {"peel", false, false, false},    {"unroll", false, false, false}, {"vectorize", false, false, false},
-    {"parallel", false, false, false}};
+    {"split", true, true, true},        {"fuse", false, true, false},     {"merge", false, true, false},
+    {"reorder", false, true, false},    {"hoist", false, false, false},   {"sink", false, false, false},
+    {"taps", false, false, false},      {"peel", false, false, false},    {"unroll", false, false, false},
+    {"vectorize", false, false, false}, {"parallel", false, false, false}};
 
 std::string to_string(const Step& s) {
   const StepRow& row = kRows[s.kind];
@@ -74,7 +74,8 @@ class Transform {
         return split(s);
       case Step::fuse:
         return fuse(s);
-      case Step::merge:  // changes buffers too
+      case Step::merge:  // these two look at the kernel's arguments too
+      case Step::hoist:
         break;
       case Step::reorder:
         return reorder(s);
@@ -495,6 +496,8 @@ Kernel transformed(const Kernel& k, const Schedule& schedule) {
   for (const Step& s : schedule) {
     if (s.kind == Step::merge)
       result = merge(result, s.axis, s.other);
+    else if (s.kind == Step::hoist)
+      result = hoist(result, s.axis);
     else
       result.body = Transform(s).run(result.body);
   }

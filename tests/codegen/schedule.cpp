@@ -110,6 +110,13 @@ TEST(Schedule, WithoutInnerLoops) {
         shape, more, store);
   };
   EXPECT_EQ(chosen(add("300,1000", "", "y[i,j] = x[i,j] + 1")), "split(j,8,j.r0) vectorize(j.i) parallel(i)");
+  // What depends on the column alone, once for many rows.
+  EXPECT_EQ(chosen(R"(kernel @k(in x: f32[3000,40], in s: f32[40], in v: f32[40], out y: f32[3000,40]) {
+      each i in 0..3000 { each j in 0..40 { y[i,j] = x[i,j] * (s[j] / sqrt(v[j])) } } })"),
+            "split(i,150,i.r) reorder(i.i,j) hoist(j) sink(j) split(j,8,j.r0) vectorize(j.i) parallel(i.o)");
+  EXPECT_EQ(chosen(R"(kernel @k(in x: f32[3000,40], in s: f32[40], out y: f32[3000,40]) {
+      each i in 0..3000 { each j in 0..40 { y[i,j] = x[i,j] * s[j] } } })"),
+            "split(j,8,j.r0) vectorize(j.i) parallel(i)");
   // Lanes far apart: left alone.
   EXPECT_EQ(chosen(add("1000,300", "", "y[j,i] = x[j,i] + 1")), "parallel(i)");
   EXPECT_EQ(chosen("kernel @k(in x: f32[9], out y: f32[9]) { each i in 0..9 { y[i] = x[i] } }"),
@@ -143,6 +150,30 @@ TEST(Schedule, Reductions) {
       y[c] = sum
     } })"),
             "split(c,32) sink(c.i) split(c.i,8,c.i.r0) vectorize(c.i.i) unroll(c.i.o) parallel(c.o)");
+  // As many sums as there are registers: whole rows.
+  EXPECT_EQ(chosen(R"(kernel @k(in x: f32[512,16], out y: f32[16], out z: f32[16]) { each c in 0..16 {
+      reg sum: f32
+      sum = 0
+      reg squares: f32
+      squares = 0
+      for n in 0..512 {
+        reg d: f32
+        d = x[n,c] - x[0,c]
+        sum = sum + d
+        squares = fma(d, d, squares)
+      }
+      y[c] = sum
+      z[c] = squares
+    } })"),
+            "sink(c) split(c,8,c.r0) vectorize(c.i) unroll(c.o)");
+  // More than fits the cache: long runs of every row as it comes from memory.
+  EXPECT_EQ(chosen(R"(kernel @k(in x: f32[8192,640], out y: f32[640]) { each c in 0..640 {
+      reg sum: f32
+      sum = 0
+      for n in 0..8192 { sum = sum + x[n,c] }
+      y[c] = sum
+    } })"),
+            "split(c,320) sink(c.i) split(c.i,8,c.i.r0) vectorize(c.i.i) parallel(c.o)");
   EXPECT_EQ(chosen(R"(kernel @k(in x: f32[512,640], out y: f32[512]) { each c in 0..512 {
       reg sum: f32
       sum = 0

@@ -111,6 +111,32 @@ constexpr const char* kKernels[] = {
     y[c] = total
   }
 })",
+    R"(kernel @normalize(in x: f32[67,19], in m: f32[19], in v: f32[19], in s: f32[19], out y: f32[67,19]) {
+  each i in 0..67 { each j in 0..19 {
+    y[i,j] = (x[i,j] - m[j]) * (s[j] / sqrt(v[j] * v[j] + 1e-05)) + s[j] * v[j]
+  } }
+})",
+    R"(kernel @channels_last_sums(in g: f32[2,9,40], in x: f32[2,9,40], in m: f32[40], out y: f32[40], out z: f32[40]) {
+  each c in 0..40 {
+    reg mean: f32
+    mean = m[c]
+    reg total: f32
+    total = 0
+    for n in 0..2 {
+      reg sum: f32
+      sum = 0
+      reg squares: f32
+      squares = 0
+      for p in 0..9 {
+        sum = sum + g[n,p,c]
+        squares = fma(g[n,p,c], x[n,p,c] * (m[c] * m[c]) - mean, squares)
+      }
+      total = total + sum * squares
+    }
+    y[c] = total
+    z[c] = total * mean
+  }
+})",
     R"(kernel @maxpool(in x: f32[2,3,9,11], out y: f32[2,3,8,10]) {
   each n in 0..2 { each c in 0..3 { each oy in 0..8 { each ox in 0..10 {
     reg best: f32

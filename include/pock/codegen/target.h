@@ -23,7 +23,8 @@ struct Target {
   uint64_t cpu_needs = 0;  // the same as enum pock_cpu bits (runtime/pock.h): checked when a program starts
   int vector_bits = 256;
   Tile tile;
-  int threads = 4;  // planned for, where nobody says otherwise
+  int64_t cache = 8 << 20;  // bytes that a thread can hope to find there again: of more, all come from memory
+  int threads = 4;          // planned for, where nobody says otherwise
   // Bitcode to link into programs and into libraries.
   std::vector<std::string> runtime, library_runtime;
   int vector_floats() const { return vector_bits / 32; }

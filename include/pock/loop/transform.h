@@ -22,7 +22,8 @@ struct Step {
     merge,  // each i directly around each j, whose every access has them as neighbours i,j: one loop i and one
             // axis of those buffers
     reorder,  // each i directly around each j: j around i
-    sink,     // each i into its body: around every statement, inside the loops there; registers get an axis
+    hoist,  // each i: what the loops inside compute from i alone is computed once in front of them, into registers
+    sink,  // each i into its body: around every statement, inside the loops there; registers get an axis
     taps,  // as sink, but no further than to a `for` loop whose bounds depend on i: there each of its iterations
            // goes over those i that take part in it
     peel,       // each i: the range where every clipped bound inside is constant becomes a loop i.m
@@ -54,6 +55,8 @@ bool uses(const Expr&, const Var*);
 bool clips(const std::vector<Stmt>& body, const Var*);
 // Whether merge(i,j) applies.
 bool mergeable(const Kernel&, const std::string& i, const std::string& j);
+// Whether hoist(i) applies.
+bool hoistable(const Kernel&, const std::string& i);
 // Iterations of a loop, or -1 where their number is not constant.
 int64_t trips(const Stmt&);
 // exp, log, tanh, erf, pow in terms of the other operations (math.cpp).
