@@ -376,7 +376,8 @@ def parse_case(text):
     return next((c for c in CASES if c.name == text), Case(net, int(batch)))
 
 
-def measure_all(cases, place, rounds, seconds):
+def measure_all(cases, place, rounds, seconds, keep=lambda results: None):
+    """`keep` is given what there is after each case: an interrupted run is not lost."""
     nets = sorted({c.net for c in cases} | {"mlp"})
     say(f"exporting {', '.join(nets)}")
     run(["/usr/bin/python3", HERE / "nets.py", place.folder, *nets])
@@ -385,6 +386,7 @@ def measure_all(cases, place, rounds, seconds):
     for i, case in enumerate(cases, 1):
         say(f"{i} of {len(cases)}: {case.name}; {clock.text()}")
         results.append(measure(case, place, rounds, seconds))
+        keep(results)
         clock.tick()
         r = results[-1]
         say(f"  {r['seconds'] * 1e3:.4g} ms, {r['times_default']:.2f} x default, {r['times_tuned']:.2f} x tuned, "
@@ -432,17 +434,22 @@ def main():
     cases = args.cases or ([] if args.plot else CASES)
     if args.plot:
         cases += [c for c in PLOT_BATCHES + PLOT_WIDTHS if c.name not in {k.name for k in cases}]
+    if args.write:
+        write_rows(args.write, [])  # or it has no such tables, which is better known now
+
+    def keep(results):
+        if args.json:
+            args.json.write_text(json.dumps(results, indent=1) + "\n")
+        if args.write:
+            write_rows(args.write, results)
+
     with tempfile.TemporaryDirectory() as folder:
-        results = measure_all(list(dict.fromkeys(cases)), Place(args.cpu, args.priority, args.pockc, pathlib.Path(folder)),
-                              args.rounds, args.seconds)
+        place = Place(args.cpu, args.priority, args.pockc, pathlib.Path(folder))
+        results = measure_all(list(dict.fromkeys(cases)), place, args.rounds, args.seconds, keep)
     print(table(TIMES, map(times_row, results)))
     print(table(MEMORY, map(memory_row, results)))
     if any(r["peak_moved"] for r in results):
         print("* the FMA peak moved by more than 3 %: the machine was not quiet\n")
-    if args.json:
-        args.json.write_text(json.dumps(results, indent=1) + "\n")
-    if args.write:
-        write_rows(args.write, results)
     if args.plot:
         plot(results, args.plot)
 

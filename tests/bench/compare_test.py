@@ -19,7 +19,8 @@ class CompareTest(unittest.TestCase):
         place = compare.Place(max(os.sched_getaffinity(0)), 0, pathlib.Path(os.environ["POCKC"]),
                               pathlib.Path(cls.folder.name))
         cls.case = compare.parse_case("mlp:1")
-        [cls.result] = compare.measure_all([cls.case], place, rounds=2, seconds=0.02)
+        cls.kept = []
+        [cls.result] = compare.measure_all([cls.case], place, rounds=2, seconds=0.02, keep=cls.kept.extend)
 
     @classmethod
     def tearDownClass(cls):
@@ -40,6 +41,7 @@ class CompareTest(unittest.TestCase):
         self.assertGreater(r["memory"], 2 * 4 * (785 * 256 + 257 * 128 + 129 * 10))
         self.assertGreater(r["pytorch_memory"], r["memory"])
         self.assertEqual(r["page_faults"], 0)
+        self.assertEqual(self.kept, [r])
 
     def test_other_losses_are_refused(self):
         def check(ours, theirs):
