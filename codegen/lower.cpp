@@ -3,6 +3,7 @@
 
 #include "place.h"
 #include "pock/codegen/compile.h"
+#include "pock/ir/storage.h"
 #include "pock/ops/op.h"
 #include "pock/support/diag.h"
 
@@ -101,17 +102,19 @@ class KernelTable {
 
   void lower(const Graph& g, std::vector<KernelUse>& uses, Plan& plan) {
     std::unordered_map<const Node*, int64_t> workspace;
-    for (const Node* n : g.nodes()) {
+    for (const std::vector<Node*>& nodes : kernels(g)) {
+      const Node* n = nodes[0];
       if (n->op->is_view()) continue;
-      KernelUse use{.node = n};
+      KernelUse use{.nodes = {nodes.begin(), nodes.end()}};
       if (n->op->has_effect()) {
         if (stores_nothing(p_, g, *n)) continue;
         use.kernel = add(copy_kernel(n->in(0)->type));
         use.args = {n->in(1), n->in(0)};
       } else {
-        use.kernel = add(lower_node(*n));
-        use.args.assign(n->inputs().begin(), n->inputs().end());
-        use.args.insert(use.args.end(), n->results().begin(), n->results().end());
+        std::optional<JoinedKernel> joined = lower_nodes(g, nodes);
+        POCK_CHECK(joined, "the {} nodes of kernel {} cannot be one", nodes.size(), n->kernel);
+        use.kernel = add(std::move(joined->kernel));
+        use.args = std::move(joined->args);
       }
       size_t tensors = 0;
       for (const loop::BufferRef& b : p_.kernels[use.kernel].scheduled.args) {

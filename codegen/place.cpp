@@ -45,7 +45,7 @@ int64_t workspace_bytes(const loop::Buffer& b) { return (b.type.bytes() + 63) / 
 
 std::vector<Place> argument_places(const Program& p, const Graph& g, const KernelUse& use) {
   const Plan& plan = &g == p.train ? p.train_plan : p.infer_plan;
-  auto workspace = plan.workspace_offset.find(use.node);
+  auto workspace = plan.workspace_offset.find(use.nodes[0]);
   int64_t next_workspace = workspace == plan.workspace_offset.end() ? 0 : workspace->second;
   std::vector<Place> places;
   auto tensor = use.args.begin();

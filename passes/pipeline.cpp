@@ -25,6 +25,8 @@ const std::vector<Pass>& training_pipeline() {
       {"immediate_update", immediate_update, "as early as its readers allow: a gradient lives briefly", true},
       {"recompute", recompute, "cheap results anew in the backward part; cse would merge them", true},
       {"layout", layout, "channels last, filters in panels; when only memory is left to decide", true},
+      {"fuse", fuse, "nodes that pass on elements share a kernel; behind layout, before memory is shared",
+       true},
       {"inplace", inplace, "results take over dying inputs; last, for it depends on the order", true},
   };
   return passes;
@@ -42,6 +44,7 @@ const std::vector<Pass>& inference_pipeline() {
       {"cse", cse, "as in training", true},
       {"dce", dce, "indices of max pooling and the like", true},
       {"layout", layout, "as in training", true},
+      {"fuse", fuse, "as in training", true},
       {"inplace", inplace, "as in training", true},
   };
   return passes;

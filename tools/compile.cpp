@@ -46,7 +46,8 @@ nlohmann::ordered_json report_json(const CompileArgs& args, const Program& progr
     json nodes = json::array();
     for (const auto* uses : {&program.train_uses, &program.infer_uses})
       for (const KernelUse& use : *uses)
-        if (use.kernel == static_cast<int>(k)) nodes.push_back(use.node->loc.name);
+        for (const Node* n : use.kernel == static_cast<int>(k) ? use.nodes : std::vector<const Node*>{})
+          nodes.push_back(n->loc.name);
     kernels.push_back({{"name", kernel.plain.name},
                        {"nodes", nodes},
                        {"flop", kernel.cost.flop},

@@ -99,7 +99,7 @@ class StepEmitter {
     if (!last) used_ = uses.size();
     for (const Node* n : p_.train->nodes()) {
       if (!last) break;
-      if (used_ < uses.size() && uses[used_].node == n) ++used_;
+      if (used_ < uses.size() && uses[used_].nodes[0] == n) ++used_;
       if (n == last) break;
     }
     return step(name, *p_.train, std::span(uses).subspan(first, used_ - first));

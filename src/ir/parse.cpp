@@ -344,10 +344,15 @@ class Parser {
   Node* finish(const OpDef& op, const Token& start, std::vector<Value*> inputs, Attrs given) {
     int64_t in_place = -1;
     bool recomputed = false;
+    int64_t kernel = 0;
     for (;;) {
       Token mark = lex_.peek();
       if (accept_word("recomputed")) {
         recomputed = true;
+      } else if (accept_word("kernel")) {
+        if (lex_.peek().kind != TokenKind::number || !parse_number(lex_.take().text, &kernel) || kernel < 1 ||
+            kernel > INT32_MAX)
+          fail(mark, "kernel wants a number from 1 to {}", INT32_MAX);
       } else if (accept_word("in_place")) {
         in_place = 0;
         if (lex_.peek().kind == TokenKind::number && !parse_number(lex_.take().text, &in_place))
@@ -366,6 +371,7 @@ class Parser {
     Node* n = make(op, std::move(inputs), std::move(given), loc);
     n->in_place = static_cast<int>(in_place);
     n->recomputed = recomputed;
+    n->kernel = static_cast<int>(kernel);
     return n;
   }
 

@@ -54,6 +54,7 @@ std::string node_line(const Node* n, const Names& names, const PrintOptions& opt
     line += " : " + list(n->results(), [](const Value* v) { return to_string(v->type); });
   if (n->in_place >= 0) line += n->in_place ? fmt::format(" in_place {}", n->in_place) : " in_place";
   if (n->recomputed) line += " recomputed";
+  if (n->kernel) line += fmt::format(" kernel {}", n->kernel);
   if (options.locs && (!n->loc.name.empty() || !n->loc.op.empty())) {
     line += " @ " + quote(n->loc.name);
     if (!n->loc.op.empty()) line += " " + quote(n->loc.op);

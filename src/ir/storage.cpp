@@ -9,8 +9,28 @@ namespace pock {
 Positions positions(const Graph& g) {
   Positions at;
   int position = 0;
-  for (const Node* n : g.nodes()) at[n] = position++;
+  const Node* first = nullptr;
+  for (const Node* n : g.nodes()) {
+    if (!first || !n->kernel || n->kernel != first->kernel) first = n;
+    at[n] = first == n ? position : at.at(first);
+    ++position;
+  }
   return at;
+}
+
+bool inside_kernel(const Graph& g, const Value* v) {
+  return v->node && v->node->kernel && !g.is_output(v) &&
+         std::all_of(v->users.begin(), v->users.end(),
+                     [&](const Node* user) { return user->kernel == v->node->kernel; });
+}
+
+std::vector<std::vector<Node*>> kernels(const Graph& g) {
+  std::vector<std::vector<Node*>> list;
+  for (Node* n : g.nodes()) {
+    if (!n->kernel || list.empty() || list.back()[0]->kernel != n->kernel) list.emplace_back();
+    list.back().push_back(n);
+  }
+  return list;
 }
 
 Value* storage_source(const Value* v) {
@@ -41,7 +61,7 @@ bool may_take_over(const Graph& g, const Positions& at, const Node& n, int i) {
   auto accepts = [&](int input) { return input < n.op->in_place && n.in(input)->type == n.out()->type; };
   if (n.op->is_view() || n.results().empty() || !accepts(i)) return false;
   const Value* owner = storage_owner(n.in(i));
-  if (owner->kind != ValueKind::result) return false;
+  if (owner->kind != ValueKind::result || inside_kernel(g, owner)) return false;
   for (int k = 0; k < static_cast<int>(n.inputs().size()); ++k)
     if (storage_owner(n.in(k)) == owner && !accepts(k)) return false;
 
@@ -51,8 +71,10 @@ bool may_take_over(const Graph& g, const Positions& at, const Node& n, int i) {
   for (const Value* alias : aliases(owner)) {
     if (std::find(own.begin(), own.end(), alias) != own.end()) continue;
     if (g.is_output(alias)) return false;
-    for (const Node* user : alias->users)
-      if (at.at(user) > here && !user->op->is_view()) return false;
+    for (const Node* user : alias->users) {
+      const bool beside = user != &n && at.at(user) == here && !inside_kernel(g, alias);
+      if ((at.at(user) > here || beside) && !user->op->is_view()) return false;
+    }
   }
   return true;
 }

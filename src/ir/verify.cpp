@@ -31,6 +31,7 @@ class Checker {
     for (const Value* v : g_.outputs())
       if (!known_.count(v)) fault("output {} is not of this graph", v->id);
     for (const Value* p : g_.params()) updates(p);
+    kernels_of_nodes();
     for (const Node* n : g_.nodes())
       if (n->in_place >= 0) in_place(*n);
   }
@@ -112,6 +113,17 @@ class Checker {
       if (g_.is_output(alias)) fault("output {} is a parameter that is updated", names_(alias));
       for (const Node* user : alias->users)
         if (at_.at(user) > at_.at(update)) fault("{} reads {} after its update", show(*user), names_(p));
+    }
+  }
+
+  void kernels_of_nodes() {
+    std::unordered_set<int> numbers;
+    for (const std::vector<Node*>& nodes : kernels(g_)) {
+      if (!nodes[0]->kernel) continue;
+      if (!numbers.insert(nodes[0]->kernel).second)
+        fault("the nodes of kernel {} are not together", nodes[0]->kernel);
+      if (!lower_nodes(g_, nodes))
+        fault("{} and {} more cannot be one kernel", show(*nodes[0]), nodes.size() - 1);
     }
   }
 

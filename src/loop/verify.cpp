@@ -130,6 +130,8 @@ class Verifier {
 // Counts by running the loops, but a loop whose variable decides no bound or condition inside runs once.
 class Counter {
  public:
+  // Counts operations, or loads of a buffer.
+  explicit Counter(const Buffer* loaded = nullptr) : loaded_(loaded) {}
   int64_t body(const std::vector<Stmt>& stmts) {
     int64_t flop = 0;
     for (const Stmt& s : stmts) flop += stmt(s);
@@ -185,14 +187,15 @@ class Counter {
     return fold(e->op, args, e->type, out);
   }
 
-  static int64_t operations(const Expr& e, std::unordered_set<const ExprNode*>& seen) {
+  int64_t operations(const Expr& e, std::unordered_set<const ExprNode*>& seen) const {
     if (!seen.insert(e.get()).second) return 0;
-    int64_t n = 0;
-    if (is_float(e->type) && e->op >= Op::add && e->op <= Op::pow) n = e->op == Op::fma ? 2 : 1;
+    int64_t n = loaded_ && e->op == Op::load && e->buffer.get() == loaded_;
+    if (!loaded_ && is_float(e->type) && e->op >= Op::add && e->op <= Op::pow) n = e->op == Op::fma ? 2 : 1;
     for (const Expr& a : e->args) n += operations(a, seen);
     return n;
   }
 
+  const Buffer* loaded_;
   std::unordered_map<const Var*, int64_t> values_;
   std::unordered_map<const Stmt*, int64_t> facts_;
 };
@@ -208,5 +211,7 @@ Cost cost(const Kernel& k) {
     if (b->space != Space::workspace) c.bytes += b->type.bytes() * (b->space == Space::inout ? 2 : 1);
   return c;
 }
+
+int64_t loads(const Kernel& k, const BufferRef& b) { return Counter(b.get()).body(k.body); }
 
 }  // namespace pock::loop

@@ -33,11 +33,11 @@ Layout moving_parts(const Type& t, int rank) {
 // none of them or has them side by side too.
 class ScalarLoops {
  public:
-  explicit ScalarLoops(const Node& n) : out_(n.out(0)->type) {
+  ScalarLoops(const Node& n, bool merged) : out_(n.out(0)->type) {
     for (const std::vector<Value*>* list : {&n.inputs(), &n.results()})
       for (const Value* v : *list) tensors_.push_back(moving_parts(v->type, out_.rank()));
     for (const Part& p : moving_parts(out_, out_.rank())) {
-      if (!loops_.empty() && merge(loops_.back().back(), p)) {
+      if (merged && !loops_.empty() && merge(loops_.back().back(), p)) {
         loops_.back().push_back(p);
         dims_.back() *= out_.extent(p);
       } else {
@@ -102,9 +102,9 @@ class ScalarLoops {
   Dims dims_;
 };
 
-loop::Kernel lower_scalar(const Node& n, const Scalar& scalar) {
+loop::Kernel lower_scalar(const Node& n, const Scalar& scalar, bool merged) {
   loop::KernelBuilder k{std::string(n.op->name)};
-  ScalarLoops loops(n);
+  ScalarLoops loops(n, merged);
   std::vector<loop::BufferRef> ins, outs;
   for (size_t i = 0; i < n.inputs().size(); ++i)
     ins.push_back(k.arg(fmt::format("in{}", i), {n.in(i)->type.dtype, loops.dims_of(i)}, Space::in));
@@ -150,14 +150,17 @@ void NestArgs::out(int i, std::vector<Expr> index, Expr value) {
   store(outs_[i].buffer, stored_index(outs_[i].type, std::move(index)), std::move(value));
 }
 
-loop::Kernel lower_node(const Node& n) {
-  if (auto* scalar = std::get_if<Scalar>(&n.op->lower)) return lower_scalar(n, *scalar);
+static loop::Kernel lower(const Node& n, bool merged) {
+  if (auto* scalar = std::get_if<Scalar>(&n.op->lower)) return lower_scalar(n, *scalar, merged);
   auto* nest = std::get_if<Nest>(&n.op->lower);
   POCK_CHECK(nest, "{} has no kernel", n.op->name.text);
   NestArgs args(n, std::string(n.op->name));
   nest->rule(args);
   return args.take();
 }
+
+loop::Kernel lower_node(const Node& n) { return lower(n, true); }
+loop::Kernel lower_unmerged(const Node& n) { return lower(n, false); }
 
 int expand_nodes(Graph& g, bool (*wanted)(const OpDef&)) {
   int count = 0;

@@ -406,6 +406,7 @@ const OpDef kReluGrad{
     .gradient = Gradient::none(kFirstOrderOnly),
     .lower = Scalar([](const ScalarArgs& a) { return above_zero(a.in(0), a.in(1)); }),
     .in_place = 2,
+    .cheap = true,
 };
 
 Types clip_types(const InferArgs& a) {
@@ -441,6 +442,7 @@ const OpDef kClipGrad{
       return select(inside, a.in(1), lit(0));
     }),
     .in_place = 2,
+    .cheap = true,
 };
 
 const OpDef kCast{

@@ -1,6 +1,7 @@
 // Proves a plan by running it on marks: every byte of the arena and every parameter remembers whose content
 // it holds, each node checks that what it reads is still there and then marks what it writes. Nothing here is
 // shared with the planner: not its lifetimes, not its idea of who shares memory.
+#include <algorithm>
 #include <map>
 
 #include "pock/ir/text.h"
@@ -74,13 +75,18 @@ class Run {
 
   void run() {
     for (const Value* v : g_.leaves()) leaf(v);
-    for (const Node* n : g_.nodes()) {
+    const std::vector<Node*> nodes = g_.nodes();
+    for (size_t i = 0; i < nodes.size();) {
+      const Node* n = nodes[i];
+      size_t end = i + 1;
+      while (n->kernel && end < nodes.size() && nodes[end]->kernel == n->kernel) ++end;
       if (n->op->is_view())
         view(*n);
       else if (n->op->has_effect())
         effect(*n);
       else
-        kernel(*n);
+        kernel({nodes.begin() + static_cast<ptrdiff_t>(i), nodes.begin() + static_cast<ptrdiff_t>(end)});
+      i = end;
     }
     for (const Value* v : g_.outputs()) need(v, "the end of the step");
     for (const auto& [param, v] : updates_)
@@ -151,31 +157,68 @@ class Run {
     fail("{} has no offset", names_(v));
   }
 
-  void kernel(const Node& n) {
-    std::string who = n.results().empty() ? n.op->name.text : names_(n.out());
-    for (const Value* v : n.inputs()) need(v, who);
+  // Whether the nodes of a kernel keep the value to themselves.
+  bool stays_inside(const Value* v, const std::vector<const Node*>& nodes) const {
+    return nodes.size() > 1 && !g_.is_output(v) &&
+           std::all_of(v->users.begin(), v->users.end(),
+                       [&](const Node* user) { return std::count(nodes.begin(), nodes.end(), user) > 0; });
+  }
+
+  using Read = std::pair<const Value*, const Node*>;  // with the reader
+
+  // The input from outside over which result 0 of `n` is written, element for element: its own, or that of the nodes of
+  // its kernel that made that.
+  static Read taken_over(const Node& n, const std::vector<const Node*>& nodes) {
+    if (n.in_place < 0 || n.in_place >= n.op->in_place || n.in(n.in_place)->type != n.out()->type) return {};
+    const Value* in = n.in(n.in_place);
+    const bool made_here = std::count(nodes.begin(), nodes.end(), in->node) > 0;
+    if (!made_here) return {in, &n};
+    return in->index == 0 ? taken_over(*in->node, nodes) : Read{};
+  }
+
+  // Whether `n` reads the value where it is element for element what it writes.
+  static bool reads_in_place(const Node& n, const Value* in) {
+    for (int i = 0; i < std::min<int>(n.op->in_place, std::ssize(n.inputs())); ++i)
+      if (n.in(i) == in) return true;
+    return false;
+  }
+
+  // The nodes of a kernel run at once: everything is read before anything is written, but for what is written element
+  // for element over what it is made of.
+  void kernel(const std::vector<const Node*>& nodes) {
+    std::vector<Read> read;
+    std::vector<const Value*> made;
+    for (const Node* n : nodes) {
+      for (const Value* v : n->inputs())
+        if (!v->node || std::count(nodes.begin(), nodes.end(), v->node) == 0) read.emplace_back(v, n);
+      for (const Value* v : n->results())
+        if (!stays_inside(v, nodes)) made.push_back(v);
+    }
+    const std::string who = made.empty() ? nodes[0]->op->name.text : names_(made[0]);
+    for (const auto& [v, reader] : read) need(v, who);
     std::vector<Place> written;
-    for (const Value* v : n.results()) {
-      Place place = place_of(v);
-      bool takes_over = n.in_place >= 0 && v == n.out();
-      if (takes_over && (n.in_place >= n.op->in_place || n.in(n.in_place)->type != v->type ||
-                         values_.at(n.in(n.in_place)).place != place))
+    for (const Value* v : made) {
+      const Place place = place_of(v);
+      const Node& n = *v->node;
+      const Read under = v->index == 0 ? taken_over(n, nodes) : Read{};
+      if (nodes.size() == 1 && v->index == 0 && n.in_place >= 0 &&
+          (!under.first || values_.at(under.first).place != place))
         fail("{} is not in the place of input {}", who, n.in_place);
-      for (int i = 0; i < static_cast<int>(n.inputs().size()); ++i) {
-        const Place& read = values_.at(n.in(i)).place;
-        if (!read.overlaps(place)) continue;
-        // Element for element over what the node reads.
+      for (const Read& r : read) {
+        const Place& there = values_.at(r.first).place;
+        if (!there.overlaps(place)) continue;
         bool may =
-            (place.leaf || takes_over) && read == place && i < n.op->in_place && n.in(i)->type == v->type;
-        if (!may) fail("{} overwrites {} while it reads it", names_(v), names_(n.in(i)));
+            there == place && r.first->type == v->type &&
+            (r == under || (r.second == &n && (place.leaf || under.first) && reads_in_place(n, r.first)));
+        if (!may) fail("{} overwrites {} while {} reads it", names_(v), names_(r.first), who);
       }
       written.push_back(place);
     }
-    if (int64_t bytes = options_.workspace ? options_.workspace(n) : 0; bytes > 0) {
-      auto it = plan_.workspace_offset.find(&n);
+    if (int64_t bytes = options_.workspace ? options_.workspace(*nodes[0]) : 0; bytes > 0) {
+      auto it = plan_.workspace_offset.find(nodes[0]);
       if (it == plan_.workspace_offset.end()) fail("the workspace of {} has no offset", who);
       written.push_back(range("the workspace of " + who, it->second, bytes));
-      for (const Value* v : n.inputs())
+      for (const auto& [v, reader] : read)
         if (values_.at(v).place.overlaps(written.back()))
           fail("the workspace of {} overlaps {}", who, names_(v));
     }
@@ -183,12 +226,12 @@ class Run {
       for (size_t k = 0; k < i; ++k)
         if (written[i].overlaps(written[k])) fail("{} writes two things to one place", who);
     for (size_t i = 0; i < written.size(); ++i) {
-      int content = i < n.results().size() ? next_content_++ : kGarbage;
+      int content = i < made.size() ? next_content_++ : kGarbage;
       if (written[i].leaf)
         leaves_.at(written[i].leaf) = content;
       else
         marks_.set(written[i].begin, written[i].end, content);
-      if (content != kGarbage) values_[n.out(static_cast<int>(i))] = {written[i], content};
+      if (content != kGarbage) values_[made[i]] = {written[i], content};
     }
   }
 

@@ -47,6 +47,10 @@ const Value* update_target(const Graph& g, const Value* result) {
   for (const Value* alias : aliases(result))
     if (g.is_output(alias) || (alias != result && !alias->node->op->is_view())) return nullptr;
   Node* n = result->node;
+  // Others of its kernel may read the old value in another order.
+  for (const Value* alias : aliases(param))
+    for (const Node* user : alias->users)
+      if (user != n && n->kernel && user->kernel == n->kernel) return nullptr;
   if (!reads_own_place(*n, param, result->type) || is_copied(param) || is_read_after(g, param, n))
     return nullptr;
   return param;
@@ -59,6 +63,11 @@ std::vector<Block> find_blocks(const Graph& g, const PlanOptions& options) {
     return (bytes + options.alignment - 1) / options.alignment * options.alignment;
   };
   std::vector<Block> blocks;
+  // In registers, and nothing that is stored takes over its place.
+  auto never_stored = [&](const Value* v) {
+    const std::vector<const Value*> all = aliases(v);
+    return std::all_of(all.begin(), all.end(), [&](const Value* alias) { return inside_kernel(g, alias); });
+  };
   auto add_value = [&](const Value* v, int first) {
     Block b{.value = v, .bytes = round_up(v->type.bytes()), .first = first, .last = first};
     // A view touches no memory; whoever reads it does.
@@ -76,7 +85,8 @@ std::vector<Block> find_blocks(const Graph& g, const PlanOptions& options) {
   for (const Node* n : g.nodes()) {
     int here = at.at(n);
     for (const Value* v : n->results())
-      if (!storage_source(v) && !(options.updates_in_place && update_target(g, v))) add_value(v, here);
+      if (!storage_source(v) && !never_stored(v) && !(options.updates_in_place && update_target(g, v)))
+        add_value(v, here);
     bool has_kernel = !n->op->is_view() && !n->op->has_effect();
     int64_t workspace = options.workspace && has_kernel ? round_up(options.workspace(*n)) : 0;
     if (workspace > 0) blocks.push_back({.node = n, .bytes = workspace, .first = here, .last = here});

@@ -17,7 +17,7 @@
 namespace pock {
 
 struct KernelUse {
-  const Node* node = nullptr;
+  std::vector<const Node*> nodes;  // in order; the first stands for all where a kernel has workspace
   int kernel = 0;                  // index into Program::kernels
   std::vector<const Value*> args;  // tensors in the kernel's order, workspace left out
 };

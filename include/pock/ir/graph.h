@@ -93,6 +93,7 @@ class Node {
   Loc loc;
   bool recomputed = false;  // a copy made to save memory: never merged with its original
   int in_place = -1;        // index of the input whose storage result 0 takes over, or -1
+  int kernel = 0;           // nodes next to each other with the same number run as one; 0: alone
 
   const std::vector<Value*>& inputs() const { return inputs_; }
   const std::vector<Value*>& results() const { return results_; }

@@ -11,8 +11,14 @@
 
 namespace pock {
 
+// The nodes of one kernel share the position of the first.
 using Positions = std::unordered_map<const Node*, int>;
 Positions positions(const Graph&);
+
+// Made and read in one kernel alone: it is never stored.
+bool inside_kernel(const Graph&, const Value*);
+// Each kernel's nodes, and every other node alone, in order.
+std::vector<std::vector<Node*>> kernels(const Graph&);
 
 // The input of `v`'s node whose memory `v` lies in, or nullptr where `v` has its own.
 Value* storage_source(const Value* v);
@@ -21,8 +27,8 @@ inline const Value* storage_owner(const Value* v) { return storage_owner(const_c
 std::vector<const Value*> aliases(const Value* owner);
 
 // Whether result 0 may take over the memory of input `i`: the operator allows it, the types are equal, the
-// memory is a result's, `n` reads it in no other way, and nobody reads it after `n` by way of other values
-// than result 0.
+// memory is a result's, `n` reads it in no other way, no other node of its kernel reads what is stored there, and nobody
+// reads it after `n` by way of other values than result 0.
 bool may_take_over(const Graph&, const Positions&, const Node& n, int i);
 
 }  // namespace pock

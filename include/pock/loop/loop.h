@@ -204,5 +204,6 @@ struct Cost {
   int64_t bytes = 0;
 };
 Cost cost(const Kernel&);
+int64_t loads(const Kernel&, const BufferRef&);  // how often stores load an element of the argument
 
 }  // namespace pock::loop

@@ -10,6 +10,8 @@
 // stages that iterate alike) the step applies to all of them.
 #pragma once
 
+#include <optional>
+
 #include "pock/loop/loop.h"
 
 namespace pock::loop {
@@ -44,6 +46,22 @@ Schedule parse_schedule(const std::string&);
 Kernel apply(const Kernel&, const Schedule&);
 // The same without the simplification that follows the last step: loops that run once keep their names.
 Kernel transformed(const Kernel&, const Schedule&);
+
+// Two kernels as one, which takes the arguments of both; none where their structure does not allow it. The arguments
+// named hold the same elements in the same order, axes of one element aside; forward() and drop() then make a register
+// of what need not be stored.
+//
+// `second`, `each` loops around a body without loops, runs that body for an element as soon as `first` has stored it
+// (in `each` loops, by its only store to `stored`); `with` is what `second` reads or stores at its loops' own index.
+std::optional<Kernel> append(const Kernel& first, const BufferRef& stored, const Kernel& second,
+                             const BufferRef& with);
+// `first`, `each` loops around a body without loops, runs that body for an element wherever `second` loads it.
+std::optional<Kernel> prepend(const Kernel& first, const BufferRef& stored, const Kernel& second,
+                              const BufferRef& loaded);
+// Every load of `loaded` stands behind a store of the same element to `stored`, and takes it from a register instead;
+// `loaded` is no argument any more.
+std::optional<Kernel> forward(Kernel, const BufferRef& stored, const BufferRef& loaded);
+Kernel drop(Kernel, const BufferRef& stored);  // stores nothing there
 
 // Index simplification with the ranges of the enclosing loop variables, over a whole kernel.
 Kernel simplify(const Kernel&);

@@ -211,5 +211,16 @@ int expand_nodes(
 // apart are merged: the same memory under the plainest shape, so that nodes which compute alike share a
 // kernel.
 loop::Kernel lower_node(const Node&);
+// The same with an axis for each of result 0 that has more than one element, in the order of memory.
+loop::Kernel lower_unmerged(const Node&);
+
+struct JoinedKernel {
+  loop::Kernel kernel;
+  std::vector<const Value*> args;  // what its arguments are
+};
+// The kernel of nodes that share a number (Node::kernel), or of one alone. Values that stay inside are not stored. None
+// where the nodes cannot be one kernel: they are pointwise, but for one nest that comes first, or last and then what
+// it reads of the others must be theirs alone.
+std::optional<JoinedKernel> lower_nodes(const Graph&, const std::vector<Node*>& nodes);
 
 }  // namespace pock

@@ -30,6 +30,7 @@ int fold_constants(Graph&, const PassOptions&);    // computes nodes whose input
 int cse(Graph&, const PassOptions&);               // one node where two compute the same
 int immediate_update(Graph&, const PassOptions&);  // moves updates up to their last reader
 int recompute(Graph&, const PassOptions&);         // copies cheap nodes into the backward part
+int fuse(Graph&, const PassOptions&);              // what one node makes goes to the next in a register
 int layout(Graph&, const PassOptions&);            // channels last, filters in the order kernels read them
 int inplace(Graph&, const PassOptions&);           // results that take over a dying input's memory
 

@@ -1,0 +1,246 @@
+// Two kernels as one: what one stores and the other loads goes through a register.
+#include <algorithm>
+
+#include "detail.h"
+
+namespace pock::loop {
+namespace {
+
+// `each` loops directly inside one another, from 0, around a body without loops.
+struct Elements {
+  std::vector<VarRef> vars;
+  const std::vector<Stmt>* body = nullptr;
+};
+
+std::optional<Elements> elements(const Kernel& k) {
+  Elements e;
+  const std::vector<Stmt>* body = &k.body;
+  while (body->size() == 1 && (*body)[0].kind == StmtKind::loop) {
+    const Stmt& s = (*body)[0];
+    if (!s.independent || s.step != 1 || !is_constant(s.lo, 0) || trips(s) < 1) return {};
+    e.vars.push_back(s.var);
+    body = &s.body;
+  }
+  if (std::any_of(body->begin(), body->end(),
+                  [](const Stmt& s) { return s.kind != StmtKind::reg && s.kind != StmtKind::store; }))
+    return {};
+  e.body = body;
+  return e;
+}
+
+// Calls f(index) for every load of the buffer in an expression.
+template <class F>
+void each_load(const Expr& e, const Buffer* b, const F& f) {
+  if (e->op == ScalarOp::load && e->buffer.get() == b) f(e->args);
+  for (const Expr& a : e->args) each_load(a, b, f);
+}
+// In the statement itself, not in its body.
+template <class F>
+void each_load(const Stmt& s, const Buffer* b, const F& f) {
+  for (const Expr* e : {&s.lo, &s.hi, &s.value})
+    if (e->get()) each_load(*e, b, f);
+  for (const Expr& e : s.index) each_load(e, b, f);
+}
+
+bool loads(const std::vector<Stmt>& body, const Buffer* b) {
+  return std::any_of(body.begin(), body.end(), [&](const Stmt& s) {
+    bool found = loads(s.body, b);
+    each_load(s, b, [&](const auto&) { found = true; });
+    return found;
+  });
+}
+
+// The index along the axes that have more than one element.
+struct Place {
+  Place(const Buffer& b, const std::vector<Expr>& index) {
+    for (size_t axis = 0; axis < index.size(); ++axis) {
+      if (b.type.dims[axis] == 1) continue;
+      at.push_back(index[axis]);
+      lengths.push_back(b.type.dims[axis]);
+    }
+  }
+  bool operator==(const Place& other) const {
+    return lengths == other.lengths && std::equal(at.begin(), at.end(), other.at.begin(), same);
+  }
+  std::vector<Expr> at;
+  Dims lengths;
+};
+
+// Where all accesses of a body without loops to the buffer are; none where there are several places.
+std::optional<Place> only_place(const Elements& e, const BufferRef& b) {
+  std::vector<Place> found;
+  for (const Stmt& s : *e.body) {
+    each_load(s, b.get(), [&](const std::vector<Expr>& index) { found.emplace_back(*b, index); });
+    if (s.kind == StmtKind::store && s.buffer == b) found.emplace_back(*b, s.index);
+  }
+  if (found.empty() ||
+      std::any_of(found.begin(), found.end(), [&](const Place& p) { return !(p == found[0]); }))
+    return {};
+  return found[0];
+}
+
+// The variables that make the place of an element the other one; each variable must be one of its axes.
+std::optional<Replace> moved(const Elements& e, const Place& from, const Place& to) {
+  if (from.lengths != to.lengths || from.at.size() != e.vars.size()) return {};
+  Replace r;
+  for (size_t i = 0; i < from.at.size(); ++i) {
+    const Expr& at = from.at[i];
+    if (at->op != ScalarOp::var || std::find(e.vars.begin(), e.vars.end(), at->var) == e.vars.end() ||
+        !r.vars.emplace(at->var.get(), to.at[i]).second)
+      return {};
+  }
+  return r;
+}
+
+int stores(const std::vector<Stmt>& body, const Buffer* b) {
+  int count = 0;
+  for (const Stmt& s : body) count += (s.kind == StmtKind::store && s.buffer.get() == b) + stores(s.body, b);
+  return count;
+}
+
+// The body that stores the buffer, in `each` loops alone.
+std::vector<Stmt>* storing_body(std::vector<Stmt>& body, const Buffer* b) {
+  for (Stmt& s : body) {
+    if (s.kind == StmtKind::store && s.buffer.get() == b) return &body;
+    if (s.kind != StmtKind::loop || !s.independent) continue;
+    if (std::vector<Stmt>* inside = storing_body(s.body, b)) return inside;
+  }
+  return nullptr;
+}
+
+Kernel with_args_of(Kernel k, const Kernel& first, const Kernel& second) {
+  k.name = first.name + "_" + second.name;
+  k.args = first.args;
+  k.args.insert(k.args.end(), second.args.begin(), second.args.end());
+  return k;
+}
+
+bool has_load(const Expr& e) {
+  return e->op == ScalarOp::load || std::any_of(e->args.begin(), e->args.end(), has_load);
+}
+
+// Runs the elements' body before what loads them.
+class Prepending {
+ public:
+  Prepending(const Elements& e, const Place& stored, const BufferRef& loaded)
+      : elements_(e), stored_(stored), loaded_(loaded) {}
+
+  bool run(std::vector<Stmt>& body) {
+    std::vector<Place> there;
+    for (size_t i = 0; i < body.size(); ++i) {
+      std::vector<Place> wanted;
+      each_load(body[i], loaded_.get(),
+                [&](const std::vector<Expr>& index) { wanted.emplace_back(*loaded_, index); });
+      if (!wanted.empty() && body[i].kind == StmtKind::loop) return false;
+      for (const Place& p : wanted) {
+        if (std::find(there.begin(), there.end(), p) != there.end()) continue;
+        const std::optional<Replace> r = moved(elements_, stored_, p);
+        if (!r || std::any_of(p.at.begin(), p.at.end(), has_load)) return false;
+        std::vector<Stmt> made = copy(*elements_.body, *r);
+        body.insert(body.begin() + static_cast<ptrdiff_t>(i), made.begin(), made.end());
+        i += made.size();
+        there.push_back(p);
+      }
+      if (!run(body[i].body)) return false;
+    }
+    return true;
+  }
+
+ private:
+  const Elements& elements_;
+  const Place& stored_;
+  const BufferRef& loaded_;
+};
+
+class Forwarding {
+ public:
+  Forwarding(const BufferRef& stored, const BufferRef& loaded) : stored_(stored), loaded_(loaded) {}
+
+  void run(std::vector<Stmt>& body) {
+    for (size_t i = 0; i < body.size(); ++i) {
+      run(body[i].body);
+      if (body[i].kind != StmtKind::store || body[i].buffer != stored_) continue;
+      const Place place(*stored_, body[i].index);
+      const Expr value = kept(body, &i);
+      for (size_t k = i + 1; k < body.size(); ++k) replace_loads(body[k], place, value);
+    }
+  }
+
+ private:
+  // A register that holds what statement *i stores.
+  Expr kept(std::vector<Stmt>& body, size_t* i) {
+    const Expr value = body[*i].value;
+    const bool stays =
+        value->op == ScalarOp::load && value->buffer->space == Space::reg && value->args.empty() &&
+        stores({body.begin() + static_cast<ptrdiff_t>(*i), body.end()}, value->buffer.get()) == 0;
+    if (stays) return value;
+    auto reg = std::make_shared<const Buffer>(Buffer{"kept", {value->type, {}}, Space::reg});
+    body[*i].value = load(reg);
+    Stmt declare{.kind = StmtKind::reg, .buffer = reg},
+        set{.kind = StmtKind::store, .buffer = reg, .value = value};
+    body.insert(body.begin() + static_cast<ptrdiff_t>(*i), {std::move(declare), std::move(set)});
+    *i += 2;
+    return load(reg);
+  }
+
+  void replace_loads(Stmt& s, const Place& place, const Expr& value) const {
+    Rewriter rewrite([&](const Expr& e) {
+      const bool here = e->op == ScalarOp::load && e->buffer == loaded_ && Place(*loaded_, e->args) == place;
+      return here ? value : e;
+    });
+    for (Expr* e : {&s.lo, &s.hi, &s.value})
+      if (e->get()) *e = rewrite(*e);
+    for (Expr& e : s.index) e = rewrite(e);
+    for (Stmt& inner : s.body) replace_loads(inner, place, value);
+  }
+
+  const BufferRef &stored_, &loaded_;
+};
+
+void drop_stores(std::vector<Stmt>& body, const Buffer* b) {
+  std::erase_if(body, [&](const Stmt& s) { return s.kind == StmtKind::store && s.buffer.get() == b; });
+  for (Stmt& s : body) drop_stores(s.body, b);
+}
+
+}  // namespace
+
+std::optional<Kernel> append(const Kernel& first, const BufferRef& stored, const Kernel& second,
+                             const BufferRef& with) {
+  const std::optional<Elements> e = elements(second);
+  const std::optional<Place> from = e ? only_place(*e, with) : std::nullopt;
+  Kernel k = with_args_of(first, first, second);
+  std::vector<Stmt>* body = storing_body(k.body, stored.get());
+  if (!from || !body || stores(k.body, stored.get()) != 1) return {};
+  const auto store = std::find_if(body->begin(), body->end(), [&](const Stmt& s) {
+    return s.kind == StmtKind::store && s.buffer == stored;
+  });
+  const std::optional<Replace> r = moved(*e, *from, Place(*stored, store->index));
+  if (!r) return {};
+  std::vector<Stmt> more = copy(*e->body, *r);
+  body->insert(body->end(), more.begin(), more.end());
+  return k;
+}
+
+std::optional<Kernel> prepend(const Kernel& first, const BufferRef& stored, const Kernel& second,
+                              const BufferRef& loaded) {
+  const std::optional<Elements> e = elements(first);
+  const std::optional<Place> at = e ? only_place(*e, stored) : std::nullopt;
+  Kernel k = with_args_of(second, first, second);
+  if (!at || !Prepending(*e, *at, loaded).run(k.body)) return {};
+  return k;
+}
+
+std::optional<Kernel> forward(Kernel k, const BufferRef& stored, const BufferRef& loaded) {
+  Forwarding(stored, loaded).run(k.body);
+  if (loads(k.body, loaded.get())) return {};
+  std::erase(k.args, loaded);
+  return k;
+}
+
+Kernel drop(Kernel k, const BufferRef& stored) {
+  drop_stores(k.body, stored.get());
+  std::erase(k.args, stored);
+  return k;
+}
+
+}  // namespace pock::loop

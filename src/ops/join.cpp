@@ -1,0 +1,189 @@
+// Several nodes as one kernel: pointwise nodes, and one nest before or behind them.
+#include <algorithm>
+#include <optional>
+
+#include "../loop/detail.h"
+#include "pock/ir/storage.h"
+#include "pock/ops/op.h"
+
+namespace pock {
+namespace {
+
+using loop::BufferRef;
+using loop::Kernel;
+
+bool is_among(const std::vector<Node*>& nodes, const Node* n) {
+  return std::find(nodes.begin(), nodes.end(), n) != nodes.end();
+}
+
+// Each step returns false where the nodes cannot share a kernel.
+class Joining {
+ public:
+  Joining(const Graph& g, const std::vector<Node*>& nodes) : g_(g), nodes_(nodes) {}
+
+  bool run() {
+    const size_t last = nodes_.size() - 1;
+    for (size_t i = 1; i < last; ++i)
+      if (!nodes_[i]->op->pointwise()) return false;
+    if (!nodes_[0]->op->pointwise() && !nodes_[last]->op->pointwise()) return false;
+    kernel_ = lowered(*nodes_[0]);
+    for (size_t i = 1; i <= last; ++i)
+      if (!(nodes_[i]->op->pointwise() ? append(*nodes_[i]) : prepend(*nodes_[i]))) return false;
+    for (const Node* n : nodes_)
+      for (const Value* v : n->results())
+        if (inside_kernel(g_, v)) kernel_ = loop::drop(std::move(kernel_), result_buffer(v));
+    return true;
+  }
+
+  JoinedKernel take() {
+    share_arguments();
+    JoinedKernel joined;
+    for (const BufferRef& b : kernel_.args) joined.args.push_back(value_of(b));
+    merge_loops();
+    name_arguments();
+    loop::tidy_names(kernel_);
+    joined.kernel = std::move(kernel_);
+    return joined;
+  }
+
+ private:
+  Kernel lowered(const Node& n) {
+    Kernel k = lower_unmerged(n);
+    size_t i = 0;
+    for (const Value* v : n.inputs()) bound_.emplace_back(k.args[i++], v);
+    for (const Value* v : n.results()) bound_.emplace_back(k.args[i++], v);
+    return k;
+  }
+
+  // A pointwise node, where one of its inputs is stored or, if it reads nothing of what was made, beside a value of the
+  // same type.
+  bool append(const Node& n) {
+    const Kernel more = lowered(n);
+    const size_t inputs = n.inputs().size();
+    const bool reads =
+        std::any_of(n.inputs().begin(), n.inputs().end(), [&](const Value* v) { return made(v); });
+    for (const Node* before : nodes_) {
+      if (before == &n) return false;
+      for (const Value* v : before->results()) {
+        size_t with = reads ? 0 : inputs;
+        while (with < inputs && n.in(static_cast<int>(with)) != v) ++with;
+        if (with == inputs && (reads || v->type != n.out()->type)) continue;
+        std::optional<Kernel> joined = loop::append(kernel_, result_buffer(v), more, more.args[with]);
+        if (!joined) continue;
+        kernel_ = std::move(*joined);
+        return forward(n, more);
+      }
+    }
+    return false;
+  }
+
+  // A nest that reads what pointwise nodes have made, all of which then stays inside.
+  bool prepend(const Node& n) {
+    const Kernel nest = lowered(n);
+    for (const Node* before : nodes_)
+      for (const Value* v : before->results())
+        if (before != &n && !inside_kernel(g_, v)) return false;
+    for (size_t i = 0; i < n.inputs().size(); ++i) {
+      const Value* v = n.in(static_cast<int>(i));
+      if (!made(v)) continue;
+      std::optional<Kernel> joined = loop::prepend(kernel_, result_buffer(v), nest, nest.args[i]);
+      if (!joined) return false;
+      kernel_ = std::move(*joined);
+      return forward(n, nest);
+    }
+    return false;
+  }
+
+  bool forward(const Node& n, const Kernel& more) {
+    for (size_t i = 0; i < n.inputs().size(); ++i) {
+      const Value* v = n.in(static_cast<int>(i));
+      if (!made(v)) continue;
+      std::optional<Kernel> joined = loop::forward(std::move(kernel_), result_buffer(v), more.args[i]);
+      if (!joined) return false;
+      kernel_ = std::move(*joined);
+    }
+    return true;
+  }
+
+  bool made(const Value* v) const { return v->node && is_among(nodes_, v->node); }
+
+  BufferRef result_buffer(const Value* v) const {
+    for (const auto& [b, value] : bound_)
+      if (value == v && b->space != loop::Space::in) return b;
+    POCK_CHECK(false, "no kernel stores {}", v->id);
+  }
+  const Value* value_of(const BufferRef& b) const {
+    for (const auto& [buffer, value] : bound_)
+      if (buffer == b) return value;
+    POCK_CHECK(false, "argument {} is no value", b->name);
+  }
+
+  // One argument for each value, where the nodes see it with the same axes.
+  void share_arguments() {
+    loop::Replace r;
+    std::vector<BufferRef> args;
+    for (const BufferRef& b : kernel_.args) {
+      auto there = std::find_if(args.begin(), args.end(), [&](const BufferRef& a) {
+        return a->space == b->space && a->type == b->type && value_of(a) == value_of(b);
+      });
+      if (there == args.end())
+        args.push_back(b);
+      else
+        r.buffers[b.get()] = *there;
+    }
+    kernel_.args = std::move(args);
+    kernel_.body = loop::copy(kernel_.body, r);
+  }
+
+  // Neighbouring loops around everything that all accesses have side by side are one.
+  void merge_loops() {
+    for (bool again = true; again;) {
+      again = false;
+      const std::vector<loop::Stmt>* body = &kernel_.body;
+      while (!again && body->size() == 1 && (*body)[0].kind == loop::StmtKind::loop &&
+             (*body)[0].body.size() == 1 && (*body)[0].body[0].kind == loop::StmtKind::loop) {
+        const std::string outer = (*body)[0].var->name, inner = (*body)[0].body[0].var->name;
+        again = loop::mergeable(kernel_, outer, inner);
+        if (again)
+          kernel_ = loop::merge(kernel_, outer, inner);
+        else
+          body = &(*body)[0].body;
+      }
+    }
+  }
+
+  void name_arguments() {
+    loop::Replace r;
+    int ins = 0, outs = 0;
+    for (BufferRef& b : kernel_.args) {
+      auto named = std::make_shared<loop::Buffer>(*b);
+      named->name = b->space == loop::Space::in ? fmt::format("in{}", ins++) : fmt::format("out{}", outs++);
+      r.buffers[b.get()] = named;
+      b = std::move(named);
+    }
+    kernel_.body = loop::copy(kernel_.body, r);
+  }
+
+  const Graph& g_;
+  const std::vector<Node*>& nodes_;
+  Kernel kernel_;
+  std::vector<std::pair<BufferRef, const Value*>> bound_;  // arguments of the kernels of single nodes
+};
+
+}  // namespace
+
+std::optional<JoinedKernel> lower_nodes(const Graph& g, const std::vector<Node*>& nodes) {
+  if (nodes.size() == 1) {
+    JoinedKernel alone{lower_node(*nodes[0]), {}};
+    alone.args.assign(nodes[0]->inputs().begin(), nodes[0]->inputs().end());
+    alone.args.insert(alone.args.end(), nodes[0]->results().begin(), nodes[0]->results().end());
+    return alone;
+  }
+  for (const Node* n : nodes)
+    if (n->op->is_view() || n->op->has_effect() || n->results().empty()) return {};
+  Joining joining(g, nodes);
+  if (!joining.run()) return {};
+  return joining.take();
+}
+
+}  // namespace pock
