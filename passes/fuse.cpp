@@ -28,9 +28,9 @@ class Fusing {
 
   int run() {
     find_parts();
-    chains(false);
+    chains([](const Nodes& first, const Node& n) { return is_pointwise(first) && !updates_something(&n); });
     spread();
-    chains(true);
+    chains([](const Nodes&, const Node&) { return true; });
     return changed_;
   }
 
@@ -65,9 +65,18 @@ class Fusing {
 
   // ---- Pointwise nodes behind what they read
 
-  void chains(bool updates) {
-    for (Node* n : g_.nodes())
-      if (computes(n) && n->op->pointwise() && !n->kernel && updates_something(n) <= updates) join_behind(n);
+  using Wanted = bool (*)(const Nodes& first, const Node&);
+
+  void chains(Wanted wanted) {
+    for (Node* n : g_.nodes()) {
+      if (!computes(n) || !n->op->pointwise()) continue;
+      const Nodes nodes = kernel_of(n);
+      if (nodes[0] == n && is_pointwise(nodes)) join_behind(nodes, wanted);
+    }
+  }
+
+  static bool is_pointwise(const Nodes& nodes) {
+    return std::all_of(nodes.begin(), nodes.end(), [](const Node* n) { return n->op->pointwise(); });
   }
 
   static bool updates_something(const Node* n) {
@@ -77,11 +86,12 @@ class Fusing {
     return false;
   }
 
-  void join_behind(Node* n) {
-    for (Value* v : n->inputs()) {
-      if (!v->node || !computes(v->node) || v->type != n->out()->type || !alike(*n, v->type)) continue;
-      Nodes first = kernel_of(v->node);
-      if (!is_last_nest(first) && join(first, {n})) return;
+  void join_behind(const Nodes& nodes, Wanted wanted) {
+    const Node& n = *nodes[0];
+    for (Value* v : n.inputs()) {
+      if (!v->node || !computes(v->node) || v->type != n.out()->type || !alike(n, v->type)) continue;
+      const Nodes first = kernel_of(v->node);
+      if (wanted(first, n) && join(first, nodes)) return;
     }
   }
 
@@ -91,8 +101,6 @@ class Fusing {
       return v->type.elements() != type.elements() || v->type.layout == type.layout;
     });
   }
-
-  static bool is_last_nest(const Nodes& nodes) { return nodes.size() > 1 && !nodes.back()->op->pointwise(); }
 
   // Makes two kernels one, where that is possible and one can be moved to the other.
   bool join(const Nodes& first, const Nodes& second) {
@@ -168,7 +176,7 @@ class Fusing {
     for (Node* n : g_.nodes()) {
       if (!computes(n) || !n->op->pointwise() || !positions_.count(n)) continue;
       Nodes nodes = kernel_of(n);
-      if (n == nodes.back() && nodes[0]->op->pointwise()) spread(nodes);
+      if (n == nodes.back() && is_pointwise(nodes)) spread(nodes);
     }
   }
 

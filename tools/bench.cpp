@@ -101,12 +101,12 @@ int64_t sum(const Program& program, const std::vector<KernelTime>& kernels, cons
                          [&](int64_t n, const KernelTime& k) { return n + f(program, k); });
 }
 
-// Of a kernel that several nodes share, all their names.
-std::string node_names(const KernelUse& use) {
+// Of the nodes that share a kernel, without those that are parts of one in the model.
+std::vector<std::string> names_of(const KernelUse& use) {
   std::vector<std::string> names;
   for (const Node* n : use.nodes)
     if (std::find(names.begin(), names.end(), n->loc.name) == names.end()) names.push_back(n->loc.name);
-  return fmt::format("{}", fmt::join(names, " + "));
+  return names;
 }
 
 json step_json(const BenchArgs& args, const Program& program, const StepTime& t) {
@@ -115,7 +115,7 @@ json step_json(const BenchArgs& args, const Program& program, const StepTime& t)
   for (const KernelTime& k : kernels) {
     json nodes = json::array();
     for (size_t u : k.uses)
-      nodes.push_back({{"name", node_names(program.train_uses[u])}, {"seconds", t.uses[u]}});
+      nodes.push_back({{"names", names_of(program.train_uses[u])}, {"seconds", t.uses[u]}});
     rows.push_back({{"name", name_of(program, k)},
                     {"calls", k.uses.size()},
                     {"seconds", k.seconds},
@@ -141,7 +141,8 @@ json step_json(const BenchArgs& args, const Program& program, const StepTime& t)
 }
 
 std::string nodes_text(const Program& program, const KernelTime& k) {
-  const std::string first = printable(node_names(program.train_uses[k.uses[0]]));
+  const std::string first =
+      printable(fmt::format("{}", fmt::join(names_of(program.train_uses[k.uses[0]]), " + ")));
   return k.uses.size() == 1 ? first : fmt::format("{} + {} more", first, k.uses.size() - 1);
 }
 

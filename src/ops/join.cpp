@@ -1,4 +1,4 @@
-// Several nodes as one kernel: pointwise nodes, and one nest before or behind them.
+// Several nodes as one kernel: pointwise nodes, and one nest among them.
 #include <algorithm>
 #include <optional>
 
@@ -22,12 +22,10 @@ class Joining {
   Joining(const Graph& g, const std::vector<Node*>& nodes) : g_(g), nodes_(nodes) {}
 
   bool run() {
-    const size_t last = nodes_.size() - 1;
-    for (size_t i = 1; i < last; ++i)
-      if (!nodes_[i]->op->pointwise()) return false;
-    if (!nodes_[0]->op->pointwise() && !nodes_[last]->op->pointwise()) return false;
+    if (std::count_if(nodes_.begin(), nodes_.end(), [](const Node* n) { return !n->op->pointwise(); }) > 1)
+      return false;
     kernel_ = lowered(*nodes_[0]);
-    for (size_t i = 1; i <= last; ++i)
+    for (size_t i = 1; i < nodes_.size(); ++i)
       if (!(nodes_[i]->op->pointwise() ? append(*nodes_[i]) : prepend(*nodes_[i]))) return false;
     for (const Node* n : nodes_)
       for (const Value* v : n->results())
@@ -80,9 +78,11 @@ class Joining {
   // A nest that reads what pointwise nodes have made, all of which then stays inside.
   bool prepend(const Node& n) {
     const Kernel nest = lowered(n);
-    for (const Node* before : nodes_)
+    for (const Node* before : nodes_) {
+      if (before == &n) break;
       for (const Value* v : before->results())
-        if (before != &n && !inside_kernel(g_, v)) return false;
+        if (!inside_kernel(g_, v)) return false;
+    }
     for (size_t i = 0; i < n.inputs().size(); ++i) {
       const Value* v = n.in(static_cast<int>(i));
       if (!made(v)) continue;

@@ -149,6 +149,34 @@ TEST_P(Case, LayoutsKeepEveryBit) {
     }
 }
 
+// Nodes in one kernel give the bits that they give one by one.
+TEST_P(Case, SharingAKernelKeepsEveryBit) {
+  for (Beside where : {Beside::before, Beside::behind})
+    for (uint64_t seed = 0; seed < 4; ++seed) {
+      CaseGraph c = joined_case_graph(from(), where, seed);
+      const bool elementwise = get_op(from().op).pointwise() && from().op != "cast";
+      if (!c.graph) {
+        EXPECT_FALSE(elementwise && where == Beside::behind) << "pointwise nodes share a kernel";
+        continue;
+      }
+      verify(*c.graph, "joining");
+      const std::string text = print(*c.graph);
+      EXPECT_EQ(print(*parse_graph(text)), text);
+      Memory m = filled(c, from().data(), Precision::f32);
+      const Value* beside = c.graph->find("beside");
+      m.set(beside, random_numbers(beside->type.elements(), where == Beside::before ? 1 : -1, 1, 98));
+      evaluate(*c.graph, m);
+      const JoinedKernel joined = *lower_nodes(*c.graph, c.graph->nodes());
+      loop::verify(joined.kernel);
+      Memory own;
+      std::vector<void*> args;
+      for (const Value* v : joined.args) args.push_back(v->node ? own.at(v) : m.at(v));
+      interpret(joined.kernel, args, Precision::f32, seed >= 2);
+      for (const Value* v : c.graph->outputs())
+        EXPECT_EQ(*own.raw(v), *m.raw(v)) << loop::print(joined.kernel);
+    }
+}
+
 // Sum over all nodes of <upstream, result 0>.
 double objective(const CaseGraph& c, Memory& m) {
   evaluate(*c.graph, m);

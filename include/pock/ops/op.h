@@ -219,8 +219,7 @@ struct JoinedKernel {
   std::vector<const Value*> args;  // what its arguments are
 };
 // The kernel of nodes that share a number (Node::kernel), or of one alone. Values that stay inside are not stored. None
-// where the nodes cannot be one kernel: they are pointwise, but for one nest that comes first, or last and then what
-// it reads of the others must be theirs alone.
+// where the nodes cannot be one kernel: all but one are pointwise, and what stands before that one must stay inside.
 std::optional<JoinedKernel> lower_nodes(const Graph&, const std::vector<Node*>& nodes);
 
 }  // namespace pock

@@ -119,6 +119,36 @@ CaseGraph case_graph(const OpCase& from, bool with_gradient) {
   return c;
 }
 
+CaseGraph joined_case_graph(const OpCase& from, Beside where, uint64_t seed) {
+  CaseGraph c;
+  c.graph = std::make_unique<Graph>(from.op);
+  Graph& g = *c.graph;
+  for (size_t i = 0; i < from.inputs.size(); ++i)
+    c.inputs.push_back(g.add_input("x" + std::to_string(i), from.inputs[i].type));
+  const OpDef& op = get_op(from.op);
+  if (!std::holds_alternative<Scalar>(op.lower) && !std::holds_alternative<Nest>(op.lower)) return {};
+  std::vector<Value*> inputs = c.inputs;
+  std::vector<size_t> floats;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i]->type.dtype == DType::f32) floats.push_back(i);
+  if (where == Beside::before) {
+    if (floats.empty()) return {};
+    Value*& in = inputs[floats[seed % floats.size()]];
+    in = Builder(g).mul(in, g.add_input("beside", in->type));
+  }
+  Node* n = add_case_node(c, from, inputs);
+  if (where == Beside::behind) {
+    Value* out = n->out();
+    if (out->type.dtype != DType::f32) return {};
+    g.add_output(Builder(g).sub(g.add_input("beside", out->type), out));
+  }
+  for (Value* v : n->results())
+    if (where == Beside::before || seed % 2) g.add_output(v);
+  for (Node* node : g.nodes()) node->kernel = 1;
+  if (!lower_nodes(g, g.nodes())) return {};
+  return c;
+}
+
 CaseGraph case_graph_sharing(const OpCase& from) {
   CaseGraph c;
   c.graph = std::make_unique<Graph>(from.op);
@@ -165,6 +195,24 @@ void add_case_kernels(const OpCase& from, bool shuffled, std::vector<CaseKernel>
   }
 }
 
+// One beside the other, the nodes in one kernel.
+void add_joined_kernel(const OpCase& from, std::vector<CaseKernel>& kernels) {
+  const Beside where = kernels.size() % 2 ? Beside::before : Beside::behind;
+  CaseGraph c = joined_case_graph(from, where, kernels.size() / 2);
+  if (!c.graph) return;
+  Memory m = initial_memory(*c.graph);
+  std::vector<Numbers> data = from.data();
+  for (size_t i = 0; i < c.inputs.size(); ++i) m.set(c.inputs[i], data[i]);
+  const Value* beside = c.graph->find("beside");
+  const double low = where == Beside::before ? 1 : -1;
+  m.set(beside, random_numbers(beside->type.elements(), low, 1, 98));
+  JoinedKernel joined = *lower_nodes(*c.graph, c.graph->nodes());
+  CaseKernel k{fmt::format("{}_{}_joined", from.op, from.place), std::move(joined.kernel), {}};
+  for (const Value* v : joined.args)
+    k.args.push_back(v->node ? std::vector(v->type.bytes(), std::byte{0xff}) : *m.raw(v));
+  kernels.push_back(std::move(k));
+}
+
 }  // namespace
 
 void shuffle_layouts(Graph& g, uint64_t seed) {
@@ -203,6 +251,7 @@ std::vector<CaseKernel> all_case_kernels() {
     const OpDef& op = get_op(from.op);
     if (op.has_effect()) continue;
     for (bool shuffled : {false, true}) add_case_kernels(from, shuffled, kernels);
+    add_joined_kernel(from, kernels);
   }
   return kernels;
 }

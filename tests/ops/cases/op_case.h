@@ -88,6 +88,11 @@ struct CaseGraph {
 CaseGraph case_graph(const OpCase&, bool with_gradient);
 // Two such nodes, and one value for all differentiable inputs of one type.
 CaseGraph case_graph_sharing(const OpCase&);
+// The node and, in one kernel with it, a pointwise node that reads its result 0 or makes one of its inputs, with a value
+// of its own ("beside"; before the node all 1, so that what the node sees is the case's). No graph where the node has no
+// kernel, no float there, or cannot share.
+enum class Beside { before, behind };
+CaseGraph joined_case_graph(const OpCase&, Beside, uint64_t seed);
 // Random layouts for everything that nodes which have a kernel read or make.
 void shuffle_layouts(Graph&, uint64_t seed);
 Numbers random_numbers(int64_t count, double low, double high, uint64_t seed);
