@@ -11,6 +11,7 @@
 
 #include "pock/codegen/compile.h"
 #include "schedule/nest.h"
+#include "schedule/windows.h"
 
 namespace pock {
 namespace {
@@ -166,6 +167,11 @@ class Scheduler {
     size_t column = none;
     for (size_t axis = none; axis-- > 0 && column == none;)
       if (nest.axes[axis].extent >= kLeastVector && stores_along(nest, axis)) column = axis;
+    if (column != none) {
+      const loop::Schedule steps = window_steps(ordered, nest, column, target_);
+      for (const Step& s : steps) add(s.kind, s.axis, s.number, s.other);
+      if (!steps.empty()) return;
+    }
     size_t row = column == none ? none : sharing_axis(nest, column);
     if (column != none && !worth_vectors(nest, column, row)) column = row = none;
     if (column == none) return scalar_tile(nest);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "pock/loop/range.h"
 #include "pock/loop/transform.h"
 
 namespace pock::loop {
@@ -73,6 +74,9 @@ void tidy_names(Kernel&);
 // The steps of these names (merge.cpp, hoist.cpp).
 Kernel merge(const Kernel&, const std::string& i, const std::string& j);
 Kernel hoist(const Kernel&, const std::string& i);
+
+// Smaller where the ranges of its variables say so.
+Expr simplified(const Expr&, const std::function<Range(const Var&)>&);
 
 // The same operation on other arguments, simplified.
 Expr with_args(const Expr&, std::vector<Expr> args);

@@ -9,6 +9,72 @@ namespace pock::loop {
 namespace {
 
 using Op = ScalarOp;
+using RangeOf = std::function<Range(const Var&)>;
+
+// Expressions under the ranges of their variables.
+class Smaller {
+ public:
+  explicit Smaller(const RangeOf& of_variable) : of_variable_(of_variable) {}
+
+  Expr operator()(const Expr& e) const {
+    Rewriter rewrite([&](const Expr& n) { return smaller(n); });
+    return rewrite(e);
+  }
+
+ private:
+  Expr smaller(const Expr& e) const {
+    switch (e->op) {
+      case Op::min:
+      case Op::max: {
+        if (e->type != DType::i64) return e;
+        Range difference = range(e->args[0] - e->args[1]);
+        bool min = e->op == Op::min;
+        if (difference.known_hi() && difference.hi <= 0) return e->args[min ? 0 : 1];
+        if (difference.known_lo() && difference.lo >= 0) return e->args[min ? 1 : 0];
+        return e;
+      }
+      case Op::floordiv:
+      case Op::mod: {
+        if (e->type != DType::i64) return e;
+        int64_t d = e->args[1]->integer;
+        Range r = range(e->args[0]);
+        if (!r.known() || floor_div(r.lo, d) != floor_div(r.hi, d)) return e;
+        Expr quotient(floor_div(r.lo, d));
+        return e->op == Op::floordiv ? quotient : e->args[0] - quotient * Expr(d);
+      }
+      case Op::lt:
+      case Op::le:
+      case Op::eq:
+      case Op::ne:
+        return compared(e);
+      default:
+        return e;
+    }
+  }
+
+  Expr compared(const Expr& e) const {
+    if (e->args[0]->type != DType::i64) return e;
+    Range r = range(e->args[0] - e->args[1]);
+    auto known = [](bool v) { return int_lit(v, DType::mask); };
+    bool negative = r.known_hi() && r.hi < 0, positive = r.known_lo() && r.lo > 0;
+    switch (e->op) {
+      case Op::lt:
+        if (negative) return known(true);
+        if (r.known_lo() && r.lo >= 0) return known(false);
+        return e;
+      case Op::le:
+        if (r.known_hi() && r.hi <= 0) return known(true);
+        if (positive) return known(false);
+        return e;
+      default:
+        return negative || positive ? known(e->op == Op::ne) : e;
+    }
+  }
+
+  Range range(const Expr& e) const { return range_of(e, of_variable_); }
+
+  const RangeOf& of_variable_;
+};
 
 class Simplifier {
  public:
@@ -67,71 +133,19 @@ class Simplifier {
     for (Stmt& s : body(copy(stmts, std::move(r)))) out.push_back(std::move(s));
   }
 
-  Expr simple(const Expr& e) {
-    Rewriter rewrite([&](const Expr& n) { return smaller(n); });
-    return rewrite(e);
-  }
-
-  Expr smaller(const Expr& e) {
-    switch (e->op) {
-      case Op::min:
-      case Op::max: {
-        if (e->type != DType::i64) return e;
-        Range difference = range(e->args[0] - e->args[1]);
-        bool min = e->op == Op::min;
-        if (difference.known_hi() && difference.hi <= 0) return e->args[min ? 0 : 1];
-        if (difference.known_lo() && difference.lo >= 0) return e->args[min ? 1 : 0];
-        return e;
-      }
-      case Op::floordiv:
-      case Op::mod: {
-        if (e->type != DType::i64) return e;
-        int64_t d = e->args[1]->integer;
-        Range r = range(e->args[0]);
-        if (!r.known() || floor_div(r.lo, d) != floor_div(r.hi, d)) return e;
-        Expr quotient(floor_div(r.lo, d));
-        return e->op == Op::floordiv ? quotient : e->args[0] - quotient * Expr(d);
-      }
-      case Op::lt:
-      case Op::le:
-      case Op::eq:
-      case Op::ne:
-        return compared(e);
-      default:
-        return e;
-    }
-  }
-
-  Expr compared(const Expr& e) {
-    if (e->args[0]->type != DType::i64) return e;
-    Range r = range(e->args[0] - e->args[1]);
-    auto known = [](bool v) { return int_lit(v, DType::mask); };
-    bool negative = r.known_hi() && r.hi < 0, positive = r.known_lo() && r.lo > 0;
-    switch (e->op) {
-      case Op::lt:
-        if (negative) return known(true);
-        if (r.known_lo() && r.lo >= 0) return known(false);
-        return e;
-      case Op::le:
-        if (r.known_hi() && r.hi <= 0) return known(true);
-        if (positive) return known(false);
-        return e;
-      default:
-        return negative || positive ? known(e->op == Op::ne) : e;
-    }
-  }
-
-  Range range(const Expr& e) const {
-    return range_of(e, [&](const Var& v) {
-      auto found = ranges_.find(&v);
-      return found == ranges_.end() ? Range{} : found->second;
-    });
-  }
+  Expr simple(const Expr& e) const { return simplified(e, of_variable_); }
+  Range range(const Expr& e) const { return range_of(e, of_variable_); }
 
   std::unordered_map<const Var*, Range> ranges_;
+  const RangeOf of_variable_ = [this](const Var& v) {
+    auto found = ranges_.find(&v);
+    return found == ranges_.end() ? Range{} : found->second;
+  };
 };
 
 }  // namespace
+
+Expr simplified(const Expr& e, const RangeOf& of_variable) { return Smaller(of_variable)(e); }
 
 Kernel simplify(const Kernel& k) {
   Kernel result = k;

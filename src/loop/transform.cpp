@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <set>
 
 #include "detail.h"
+#include "pock/loop/range.h"
 #include "pock/support/diag.h"
 
 namespace pock::loop {
@@ -121,7 +123,8 @@ class Transform {
     loop.lo = 0;
     loop.hi = n;
     loop.step = 1;
-    loop.body = copy(s.body, {{{s.var.get(), s.lo + (first + var(loop.var)) * Expr(s.step)}}, {}});
+    const Expr t = n == 1 ? Expr(0) : var(loop.var);
+    loop.body = copy(s.body, {{{s.var.get(), s.lo + (first + t) * Expr(s.step)}}, {}});
     return loop;
   }
 
@@ -258,35 +261,33 @@ class Transform {
     return result;
   }
 
-  // Iterations lo..hi of a `for` loop in which the same iterations first..last of the sinking loop take part.
+  // Iterations lo..hi of a `for` loop in which the same iterations first, first + step, ... below last of the sinking
+  // loop take part.
   struct Segment {
-    int64_t lo, hi, first, last;
+    int64_t lo, hi, first, last, step;
+    bool same_part(const Segment& o) const { return first == o.first && last == o.last && step == o.step; }
   };
 
   // Of a loop whose bounds depend on nothing but the sinking loop; none where it is another, or where those that take
-  // part are no range.
+  // part are not evenly spaced.
   std::vector<Segment> segments(const Stmt& s, const Sinking& k) const {
-    if (step_.kind != Step::taps || s.kind != StmtKind::loop || s.independent || s.step != 1) return {};
-    std::vector<std::pair<int64_t, int64_t>> bounds;
+    if (step_.kind != Step::taps || s.kind != StmtKind::loop || s.independent) return {};
+    std::map<int64_t, std::vector<int64_t>> part;  // of an iteration
     for (int64_t i = 0; i < k.extent; ++i) {
       Expr lo = replace(s.lo, {{{k.loop->var.get(), Expr(i)}}, {}}),
            hi = replace(s.hi, {{{k.loop->var.get(), Expr(i)}}, {}});
       if (!is_constant(lo) || !is_constant(hi)) return {};
-      bounds.emplace_back(lo->integer, hi->integer);
+      for (int64_t t = lo->integer; t < hi->integer; t += s.step) part[t].push_back(i);
     }
-    int64_t lo = bounds[0].first, hi = bounds[0].second;
-    for (auto [from, to] : bounds) lo = std::min(lo, from), hi = std::max(hi, to);
     std::vector<Segment> cuts;
-    for (int64_t t = lo; t < hi; ++t) {
-      int64_t first = k.extent, last = 0, count = 0;
-      for (int64_t i = 0; i < k.extent; ++i)
-        if (bounds[i].first <= t && t < bounds[i].second) first = std::min(first, i), last = i + 1, ++count;
-      if (count != std::max<int64_t>(last - first, 0)) return {};
-      if (count == 0) continue;
-      if (!cuts.empty() && cuts.back().hi == t && cuts.back().first == first && cuts.back().last == last)
+    for (const auto& [t, who] : part) {
+      Segment cut{t, t + 1, who.front(), who.back() + 1, who.size() > 1 ? who[1] - who[0] : 1};
+      for (size_t n = 1; n < who.size(); ++n)
+        if (who[n] - who[n - 1] != cut.step) return {};
+      if (!cuts.empty() && cuts.back().hi == t && cuts.back().same_part(cut))
         ++cuts.back().hi;
       else
-        cuts.push_back({t, t + 1, first, last});
+        cuts.push_back(cut);
     }
     return cuts;
   }
@@ -307,10 +308,12 @@ class Transform {
     each.var = std::make_shared<const Var>(*k.loop->var);
     each.lo = cut.first;
     each.hi = cut.last;
+    each.step = cut.step;
     Stmt loop = s;
     loop.var = std::make_shared<const Var>(*s.var);
     loop.lo = cut.lo;
     loop.hi = cut.hi;
+    loop.step = 1;
     each.body = copy(inside, {{{k.loop->var.get(), var(each.var)}, {s.var.get(), var(loop.var)}}, {}});
     loop.body = {std::move(each)};
     return loop;
@@ -390,49 +393,60 @@ class Transform {
     return s;
   }
 
-  static void bounds_of(const Stmts& body, const Var* v, std::vector<Expr>& out) {
-    for (const Stmt& s : body) {
-      for (const Expr* e : {&s.lo, &s.hi})
-        if (s.kind == StmtKind::loop && uses(*e, v)) out.push_back(*e);
-      bounds_of(s.body, v, out);
-    }
-  }
+  using Ranges = std::unordered_map<const Var*, Range>;
 
-  static void fix_bounds(Stmts& body, const Replace& at) {
+  // A bound inside of the loop that is peeled, and the ranges of the loops between the two.
+  struct Bound {
+    Expr* e;
+    Ranges between;
+
+    Expr at(const Var* v, const Expr& i) const {
+      const Expr value = replace(*e, {{{v, i}}, {}});
+      if (is_constant(value)) return value;
+      return simplified(value, [&](const Var& u) {
+        auto found = between.find(&u);
+        return found == between.end() ? Range{} : found->second;
+      });
+    }
+  };
+
+  static void bounds_of(Stmts& body, const Var* v, const Ranges& between, std::vector<Bound>& out) {
     for (Stmt& s : body) {
-      if (s.kind == StmtKind::loop)
-        for (Expr* e : {&s.lo, &s.hi})
-          if (Expr v = replace(*e, at); is_constant(v)) *e = v;
-      fix_bounds(s.body, at);
+      if (s.kind != StmtKind::loop) {
+        bounds_of(s.body, v, between, out);
+        continue;
+      }
+      for (Expr* e : {&s.lo, &s.hi})
+        if (uses(*e, v)) out.push_back({e, between});
+      Ranges inside = between;
+      if (is_constant(s.lo) && is_constant(s.hi)) inside[s.var.get()] = {s.lo->integer, s.hi->integer - 1};
+      bounds_of(s.body, v, inside, out);
     }
   }
 
   // The edges keep the name; the interior is called NAME.m.
   Stmts peel(const Stmt& given) const {
     check(given.independent, "its iterations are not independent");
-    Stmt s = from_zero(given);
-    int64_t n = trips(s);
-    std::vector<Expr> bounds;
-    bounds_of(s.body, s.var.get(), bounds);
-    auto at = [&](const Expr& e, int64_t i) { return replace(e, {{{s.var.get(), Expr(i)}}, {}}); };
-    int64_t lo = 0, hi = n, middle = n / 2;
-    for (const Expr& e : bounds) {
-      Expr value = at(e, middle);
-      if (!is_constant(value)) continue;  // depends on other loops too
-      auto equal = [&](int64_t i) { return same(at(e, i), value); };
+    const Stmt s = from_zero(given);
+    const Var* v = s.var.get();
+    int64_t n = trips(s), lo = 0, hi = n, middle = n / 2;
+    Stmt between = s;
+    std::vector<Bound> bounds;
+    bounds_of(between.body, v, {}, bounds);
+    for (const Bound& bound : bounds) {
+      const Expr value = bound.at(v, middle);
+      auto equal = [&](int64_t i) { return same(bound.at(v, i), value); };
+      if (!is_constant(value) && !equal(middle - 1) && !equal(middle + 1)) continue;  // moves with it
       int64_t from = middle, to = middle + 1;
       while (from > lo && equal(from - 1)) --from;
       while (to < hi && equal(to)) ++to;
       lo = from;
       hi = to;
+      *bound.e = value;
     }
     Stmts result;
     if (lo > 0) result.push_back(counted(s, s.var->name, lo, Expr(0)));
-    Stmt interior = counted(s, s.var->name + ".m", hi - lo, Expr(lo));
-    Replace middle_of;
-    middle_of.vars[interior.var.get()] = Expr(middle - lo);
-    fix_bounds(interior.body, middle_of);
-    result.push_back(std::move(interior));
+    result.push_back(counted(between, s.var->name + ".m", hi - lo, Expr(lo)));
     if (hi < n) result.push_back(counted(s, s.var->name, n - hi, Expr(hi)));
     return result;
   }

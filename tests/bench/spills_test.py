@@ -36,14 +36,39 @@ def kernels(assembly):
             lines.append(line)
 
 
+def blocks_of(lines):
+    """The lines of each basic block, and the numbers of those that it may go on to."""
+    starts = sorted({0} | {i for i, line in enumerate(lines) if re.match(r"\.L\w+:", line)}
+                    | {i + 1 for i, line in enumerate(lines[:-1]) if line.startswith("\tj")})
+    blocks = [lines[a:b] for a, b in zip(starts, starts[1:] + [len(lines)])]
+    labels = {found[1]: i for i, block in enumerate(blocks) if (found := re.match(r"(\.L\w+):", block[0]))}
+    then = []
+    for i, block in enumerate(blocks):
+        jump = re.match(r"\t(j\w+)\t(\.L\w+)", block[-1])
+        ends = (jump and jump[1] == "jmp") or block[-1].startswith("\tret")
+        then.append({labels[jump[2]]} if jump and jump[2] in labels else set())
+        if not ends and i + 1 < len(blocks):
+            then[i].add(i + 1)
+    return blocks, then
+
+
 def innermost_loops(lines):
-    """Each from the label that is jumped back to, to that jump, and with no other such loop inside."""
-    labels = {found[1]: i for i, line in enumerate(lines) if (found := re.match(r"(\.L\w+):", line))}
-    jumps = [(labels[found[1]], i) for i, line in enumerate(lines)
-             if (found := re.match(r"\tj\w+\t(\.L\w+)", line)) and labels.get(found[1], i + 1) <= i]
-    for first, last in jumps:
-        if not any((a, b) != (first, last) and first <= a and b <= last for a, b in jumps):
-            yield [line.strip() for line in lines[first:last + 1] if line.startswith("\t")]
+    """The instructions of each loop without another one inside: of the blocks on the ways from its head back to it."""
+    blocks, then = blocks_of(lines)
+    loops = []
+    for latch, heads in enumerate(then):
+        for head in (h for h in heads if h <= latch):
+            inside, rest = {head}, [latch]
+            while rest:
+                block = rest.pop()
+                if block not in inside:
+                    inside.add(block)
+                    rest += [i for i, following in enumerate(then) if block in following]
+            if head == 0 or 0 not in inside:  # else it is only placed in front, and entered elsewhere
+                loops.append(inside)
+    for loop in loops:
+        if not any(other < loop for other in loops):
+            yield [line.strip() for i in sorted(loop) for line in blocks[i] if line.startswith("\t")]
 
 
 def spills(loop):

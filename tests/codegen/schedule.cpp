@@ -36,8 +36,8 @@ TEST(Schedule, CompiledAsInterpreted) {
     }
 }
 
-std::string chosen(const std::string& kernel) {
-  return loop::to_string(schedule_for(loop::parse_kernel(kernel), target(256, 4)));
+std::string chosen(const std::string& kernel, const Target& t = target(256, 4)) {
+  return loop::to_string(schedule_for(loop::parse_kernel(kernel), t));
 }
 
 TEST(Schedule, Contractions) {
@@ -100,6 +100,84 @@ TEST(Schedule, ConvolutionsWithChannelsLast) {
   EXPECT_EQ(chosen(window(14)),
             "reorder(o,y) reorder(o,x) merge(n,y) split(n,4) sink(n.i) unroll(n.i) sink(o) split(o,8,o.r0) "
             "vectorize(o.i) unroll(o.o) fuse(n.o,x) parallel(n.o)");
+}
+
+// Small windows, each channel by itself: tiles of pixels that share what they load, those at the edges apart.
+TEST(Schedule, DepthwiseConvolutions) {
+  auto window = [](int64_t stride, const char* taps, int64_t images) {
+    return fmt::format(
+        R"(kernel @conv(in a: f32[{3},56,56,24], in w: f32[3,3,24], out b: f32[{3},{0},{0},24]) {{
+      each n in 0..{3} {{ each c in 0..24 {{ each y in 0..{0} {{ each x in 0..{0} {{
+        reg acc: f32
+        acc = 0
+        for ky in max(0, 1 - y * {1})..min(3, 57 - y * {1}) {{ for kx in {2} {{
+          acc = fma(a[n,y * {1} + ky - 1,x * {1} + kx - 1,c], w[ky,kx,c], acc)
+        }} }}
+        b[n,y,x,c] = acc
+      }} }} }} }} }})",
+        56 / stride, stride, taps, images);
+  };
+  const char* taps = "max(0, 1 - x)..min(3, 57 - x)";
+  EXPECT_EQ(chosen(window(1, taps, 1)),
+            "reorder(c,y) reorder(c,x) split(x,8) peel(x.o) taps(x.i) unroll(x.i) unroll(kx) split(c,8,c.r0) "
+            "sink(c.i) vectorize(c.i) parallel(y)");
+  EXPECT_EQ(chosen(window(2, "max(0, 1 - x * 2)..3", 1)),
+            "reorder(c,y) reorder(c,x) split(x,7) peel(x.o) taps(x.i) unroll(x.i) unroll(kx) split(c,8,c.r0) "
+            "sink(c.i) vectorize(c.i) parallel(y)");
+  // More than the caches hold: in the order of memory.
+  EXPECT_EQ(
+      chosen(window(1, taps, 100)),
+      "reorder(c,y) reorder(c,x) split(x,2) peel(x.o) taps(x.i) unroll(x.i) unroll(kx) split(c,16,c.r0) "
+      "split(c.r0,8,c.r1) sink(c.i) split(c.i,8) vectorize(c.i.i) unroll(c.i.o) sink(c.r0.i) "
+      "vectorize(c.r0.i) parallel(n)");
+  // From the other side every second tap meets a pixel, so tiles start at even ones.
+  EXPECT_EQ(chosen(R"(kernel @grad(in g: f32[8,21,21,24], in w: f32[3,3,24], out b: f32[8,42,42,24]) {
+      each n in 0..8 { each c in 0..24 { each y in 0..42 { each x in 0..42 {
+        reg acc: f32
+        acc = 0
+        for ky in max(mod(y + 1, 2), y - 39)..3 step 2 { for kx in max(mod(x + 1, 2), x - 39)..3 step 2 {
+          acc = fma(g[n,floordiv(y + 1 - ky, 2),floordiv(x + 1 - kx, 2),c], w[ky,kx,c], acc)
+        } }
+        b[n,y,x,c] = acc
+      } } } } })"),
+            "reorder(c,y) reorder(c,x) split(x,8) peel(x.o) taps(x.i) unroll(x.i) unroll(kx) split(c,8,c.r0) "
+            "sink(c.i) "
+            "vectorize(c.i) fuse(n,y) parallel(n)");
+}
+
+// All taps of a filter's gradient stay in registers while the image passes by; with images that no cache holds, those
+// of all channels near by.
+TEST(Schedule, DepthwiseWeightGradients) {
+  auto gradient = [](int64_t images) {
+    return fmt::format(
+        R"(kernel @grad(in g: f32[{0},28,28,24], in a: f32[{0},28,28,24], out b: f32[3,3,1,24]) {{
+      each c in 0..24 {{ each m in 0..1 {{ each ky in 0..3 {{ each kx in 0..3 {{
+        reg acc: f32
+        acc = 0
+        for r in 0..{1} {{ when 0 <= ky + mod(r, 28) - 1 && ky + mod(r, 28) - 1 < 28 {{
+          for x in max(0, 1 - kx)..min(28, 29 - kx) {{
+            acc = fma(g[floordiv(r, 28),mod(r, 28),x,c], a[floordiv(r, 28),ky + mod(r, 28) - 1,kx + x - 1,c], acc)
+          }}
+        }} }}
+        b[ky,kx,m,c] = acc
+      }} }} }} }} }})",
+        images, images * 28);
+  };
+  const Target wide = target(256, 8);
+  EXPECT_EQ(chosen(gradient(8), wide),
+            "reorder(c,m) reorder(c,ky) reorder(m,ky) reorder(c,kx) sink(m) sink(ky) unroll(ky) taps(kx) "
+            "unroll(kx) "
+            "split(x,4) unroll(x.i) split(c,8,c.r0) sink(c.i) vectorize(c.i) parallel(c.o)");
+  EXPECT_EQ(chosen(gradient(400), wide),
+            "reorder(c,m) reorder(c,ky) reorder(m,ky) reorder(c,kx) sink(m) sink(ky) unroll(ky) taps(kx) "
+            "unroll(kx) "
+            "sink(c) split(c,8,c.r0) vectorize(c.i)");
+  // Too few registers: one row of the filter at a time.
+  EXPECT_EQ(
+      chosen(gradient(8), target(256, 4)),
+      "reorder(c,m) reorder(c,ky) reorder(m,ky) reorder(c,kx) sink(m) taps(kx) unroll(kx) split(x,4) "
+      "unroll(x.i) split(c,16,c.r0) split(c.r0,8,c.r1) sink(c.i) split(c.i,8) vectorize(c.i.i) unroll(c.i.o) "
+      "sink(c.r0.i) vectorize(c.r0.i) parallel(ky)");
 }
 
 TEST(Schedule, WithoutInnerLoops) {

@@ -137,6 +137,53 @@ constexpr const char* kKernels[] = {
     z[c] = total * mean
   }
 })",
+    R"(kernel @depthwise(in x: f32[2,3,19,21], in w: f32[3,3,21], out y: f32[2,3,19,21]) {
+  each n in 0..2 { each c in 0..21 { each oy in 0..3 { each ox in 0..19 {
+    reg acc: f32
+    acc = 0
+    for ky in max(0, 1 - oy)..min(3, 4 - oy) { for kx in max(0, 1 - ox)..min(3, 20 - ox) {
+      acc = fma(x[n,oy + ky - 1,ox + kx - 1,c], w[ky,kx,c], acc)
+    } }
+    y[n,oy,ox,c] = acc
+  } } } }
+})",
+    R"(kernel @depthwise_stride2(in x: f32[1,5,35,21], in w: f32[5,5,21], out y: f32[1,3,18,21]) {
+  each n in 0..1 { each c in 0..21 { each oy in 0..3 { each ox in 0..18 {
+    reg acc: f32
+    acc = 0
+    for ky in max(0, 2 - oy * 2)..min(5, 7 - oy * 2) { for kx in max(0, 2 - ox * 2)..min(5, 37 - ox * 2) {
+      acc = fma(x[n,oy * 2 + ky - 2,ox * 2 + kx - 2,c], w[ky,kx,c], acc)
+    } }
+    y[n,oy,ox,c] = acc
+  } } } }
+})",
+    R"(kernel @depthwise_input_gradient(in g: f32[1,3,18,21], in w: f32[3,3,21], out y: f32[1,5,35,21]) {
+  each n in 0..1 { each c in 0..21 { each iy in 0..5 { each ix in 0..35 {
+    reg acc: f32
+    acc = 0
+    for ky in mod(iy + 1, 2)..min(3, iy + 2) step 2 { for kx in mod(ix + 1, 2)..min(3, ix + 2) step 2 {
+      acc = fma(g[n,floordiv(iy + 1 - ky, 2),floordiv(ix + 1 - kx, 2),c], w[ky,kx,c], acc)
+    } }
+    y[n,iy,ix,c] = acc
+  } } } }
+})",
+    R"(kernel @depthwise_weight_gradient(in g: f32[2,7,13,53], in x: f32[2,7,13,53], out y: f32[3,3,1,53]) {
+  each c in 0..53 { each m in 0..1 { each ky in 0..3 { each kx in 0..3 {
+    reg total: f32
+    total = 0
+    for b in 0..2 {
+      reg acc: f32
+      acc = 0
+      for r in b * 8..min(14, b * 8 + 8) {
+        when 0 <= ky + mod(r, 7) - 1 && ky + mod(r, 7) - 1 < 7 { for x0 in max(0, 1 - kx)..min(13, 14 - kx) {
+          acc = fma(g[floordiv(r, 7),mod(r, 7),x0,c], x[floordiv(r, 7),ky + mod(r, 7) - 1,kx + x0 - 1,c], acc)
+        } }
+      }
+      total = total + acc
+    }
+    y[ky,kx,m,c] = total
+  } } } }
+})",
     R"(kernel @maxpool(in x: f32[2,3,9,11], out y: f32[2,3,8,10]) {
   each n in 0..2 { each c in 0..3 { each oy in 0..8 { each ox in 0..10 {
     reg best: f32

@@ -28,7 +28,7 @@ struct Step {
     sink,  // each i into its body: around every statement, inside the loops there; registers get an axis
     taps,  // as sink, but no further than to a `for` loop whose bounds depend on i: there each of its iterations
            // goes over those i that take part in it
-    peel,       // each i: the range where every clipped bound inside is constant becomes a loop i.m
+    peel,       // each i: the range where every clipped bound inside stays the same becomes a loop i.m
     unroll,     // constant extent
     vectorize,  // each i of constant extent
     parallel    // each i, outermost

@@ -117,6 +117,12 @@ OP_CASE(conv, in({1, 2, 4, 5, 6}), in({3, 2, 3, 2, 3}), conv_attrs({1, 2, 1}, {1
 OP_CASE(conv, in({1, 15, 5, 4}), in({9, 5, 2, 3}), groups(3), like(conv));
 OP_CASE(conv, in({1, 35, 4, 4}), in({25, 7, 1, 1}), groups(5), like(conv));
 OP_CASE(conv, in({2, 7, 6, 5}), in({21, 1, 3, 3}), conv_attrs({2, 2}, {1, 1, 0, 1}, {}, 7), like(conv));
+// Depthwise, wider than a tile of pixels and of channels, by odd numbers.
+OP_CASE(conv, in({2, 21, 4, 19}), in({21, 1, 3, 3}), conv_attrs({}, {1, 1, 1, 1}, {}, 21), like(conv));
+OP_CASE(conv, in({1, 37, 5, 35}), in({37, 1, 5, 5}), conv_attrs({2, 2}, {2, 2, 2, 2}, {}, 37), like(conv));
+OP_CASE(conv, in({1, 18, 3, 17}), in({18, 1, 1, 7}), conv_attrs({1, 3}, {0, 1, 0, 5}, {}, 18), like(conv));
+OP_CASE(conv, in({1, 8, 5, 20}), in({8, 1, 3, 3}), conv_attrs({1, 2}, {2, 2, 2, 1}, {2, 2}, 8), like(conv));
+OP_CASE(conv, in({1, 16, 2, 18}), in({16, 1, 2, 13}), conv_attrs({}, {0, 6, 1, 6}, {}, 16), like(conv));
 // The convolution leaves the end of its input out.
 OP_CASE(conv, in({1, 2, 6, 7}), in({3, 2, 3, 2}), conv_attrs({}, {1, 0, -2, -1}), like(conv));
 

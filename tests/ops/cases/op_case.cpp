@@ -175,11 +175,35 @@ CaseGraph case_graph_sharing(const OpCase& from) {
 
 namespace {
 
+enum class Layouts { row_major, shuffled, channels_last };
+constexpr const char* kSuffix[] = {"", "_shuffled", "_channels_last"};
+
+// What an operator with windows reads and makes, in the order that suits it.
+void put_channels_last(Graph& g) {
+  for (Node* n : g.nodes())
+    for (size_t i = 0; i < n->op->layouts.size(); ++i) {
+      const bool is_input = i < n->inputs().size();
+      Value* v = is_input ? n->in(static_cast<int>(i)) : n->out(static_cast<int>(i - n->inputs().size()));
+      const Best best = n->op->layouts[i];
+      if (best == Best::any || v->type.rank() < 3 || !v->type.layout.empty()) continue;
+      const int last =
+          best == Best::outputs_last || (best == Best::inputs_last && v->type.dim(1) == 1) ? 0 : 1;
+      Layout parts;
+      if (best == Best::channels_last) parts.push_back({0});
+      for (int axis = 2; axis < v->type.rank(); ++axis) parts.push_back({axis});
+      if (best != Best::channels_last) parts.push_back({1 - last});
+      parts.push_back({last});
+      v->type = laid_out(v->type, parts);
+    }
+}
+
 // The kernels of a case and its gradient; with shuffled layouts those of the case alone.
-void add_case_kernels(const OpCase& from, bool shuffled, std::vector<CaseKernel>& kernels) {
+void add_case_kernels(const OpCase& from, Layouts layouts, std::vector<CaseKernel>& kernels) {
+  const bool shuffled = layouts == Layouts::shuffled;
   CaseGraph c = case_graph(from, !shuffled && get_op(from.op).gradient.rule);
   expand_nodes(*c.graph);
   if (shuffled) shuffle_layouts(*c.graph, kernels.size());
+  if (layouts == Layouts::channels_last) put_channels_last(*c.graph);
   Memory m = initial_memory(*c.graph);
   std::vector<Numbers> data = from.data();
   for (size_t i = 0; i < c.inputs.size(); ++i) m.set(c.inputs[i], data[i]);
@@ -188,7 +212,7 @@ void add_case_kernels(const OpCase& from, bool shuffled, std::vector<CaseKernel>
   for (Node* n : c.graph->nodes()) {
     if (n->op->is_view() || n->op->has_effect()) continue;
     CaseKernel k{
-        fmt::format("{}_{}{}", from.op, from.place, shuffled ? "_shuffled" : ""), lower_node(*n), {}};
+        fmt::format("{}_{}{}", from.op, from.place, kSuffix[static_cast<int>(layouts)]), lower_node(*n), {}};
     for (const Value* v : n->inputs()) k.args.push_back(*m.raw(v));
     for (const Value* v : n->results()) k.args.emplace_back(v->type.bytes(), std::byte{0xff});
     kernels.push_back(std::move(k));
@@ -250,7 +274,8 @@ std::vector<CaseKernel> all_case_kernels() {
   for (const OpCase& from : all_cases()) {
     const OpDef& op = get_op(from.op);
     if (op.has_effect()) continue;
-    for (bool shuffled : {false, true}) add_case_kernels(from, shuffled, kernels);
+    for (Layouts layouts : {Layouts::row_major, Layouts::shuffled}) add_case_kernels(from, layouts, kernels);
+    if (!op.layouts.empty()) add_case_kernels(from, Layouts::channels_last, kernels);
     add_joined_kernel(from, kernels);
   }
   return kernels;
