@@ -31,6 +31,8 @@ namespace {
 
 // Of the 256 KiB that a thread of the runtime has (runtime/threads_linux.c).
 constexpr int64_t kMostStack = 128 << 10;
+constexpr int kTurned =
+    4;  // neighbours that load_turned takes at once: what a vector register's quarter holds
 
 bool is_argument(const BufferRef& b) { return b->space < Space::reg; }
 
@@ -325,11 +327,82 @@ class KernelEmitter {
       Value* v = load_from(buffer, type, address(buffer, variable, p.constant));
       return buffer->type.dtype == DType::mask ? b_.CreateIsNotNull(v) : v;
     }
+    if (Value* turned = load_turned(e, p, variable)) return turned;
     Value* result =
         llvm::PoisonValue::get(llvm::FixedVectorType::get(element_type(context(), e->type), lanes_));
     for (unsigned lane = 0; lane < lanes_; ++lane)
       result = b_.CreateInsertElement(result, load_element(buffer, lane_offset(p, variable, lane)), lane);
     return result;
+  }
+
+  // Lanes far apart, of which the unrolled loop around reads kTurned neighbours one after the other: those come at once
+  // from every lane, and are turned into vectors of lanes. Null where it is not so.
+  Value* load_turned(const Expr& e, const Position& p, Value* variable) {
+    const BufferRef& buffer = e->buffer;
+    if (e->type != DType::f32 || p.scattered || lanes_ < kTurned || (lanes_ & (lanes_ - 1)) != 0 ||
+        is_stored_over(buffer))
+      return nullptr;
+    if (turned_in_ != b_.GetInsertBlock()) turned_.clear();
+    turned_in_ = b_.GetInsertBlock();
+    for (const Turned& t : turned_)
+      if (t.buffer == buffer.get() && same_place(t.position, p)) return t.value;
+    if (!reads_neighbours(e)) return nullptr;
+    // Part r of four holds the lanes r, 4 + r, 8 + r, ...: turning each four by four puts all lanes in order.
+    Value* part[kTurned];
+    for (unsigned r = 0; r < kTurned; ++r) {
+      std::vector<Value*> pieces;
+      for (unsigned lane = r; lane < lanes_; lane += kTurned)
+        pieces.push_back(load_from(buffer, llvm::FixedVectorType::get(b_.getFloatTy(), kTurned),
+                                   address(buffer, variable, p.constant + p.lane * lane)));
+      part[r] = concatenated(std::move(pieces));
+    }
+    auto pick = [&](Value* x, Value* y,
+                    std::array<int, kTurned> from) {  // 0..3 of x's, 4..7 of y's, in every four
+      std::vector<int> mask;
+      for (int four = 0; four < static_cast<int>(lanes_); four += kTurned)
+        for (int i : from)
+          mask.push_back(i < kTurned ? four + i : static_cast<int>(lanes_) + four + i - kTurned);
+      return b_.CreateShuffleVector(x, y, mask);
+    };
+    Value *low01 = pick(part[0], part[1], {0, 4, 1, 5}), *high01 = pick(part[0], part[1], {2, 6, 3, 7});
+    Value *low23 = pick(part[2], part[3], {0, 4, 1, 5}), *high23 = pick(part[2], part[3], {2, 6, 3, 7});
+    Value* columns[kTurned] = {pick(low01, low23, {0, 1, 4, 5}), pick(low01, low23, {2, 3, 6, 7}),
+                               pick(high01, high23, {0, 1, 4, 5}), pick(high01, high23, {2, 3, 6, 7})};
+    for (int i = 0; i < kTurned; ++i) {
+      turned_.push_back({buffer.get(), p, columns[i]});
+      turned_.back().position.constant += i;
+    }
+    return columns[0];
+  }
+
+  // Whether the load and those of the next iterations of the unrolled loop, all of which run, are neighbours.
+  bool reads_neighbours(const Expr& e) const {
+    if (!unrolled_ || unrolled_->left < kTurned || unrolled_->block != b_.GetInsertBlock()) return false;
+    for (size_t axis = 0; axis < e->args.size(); ++axis) {
+      int64_t stride = 0;
+      if (!loop::linear_stride(e->args[axis], unrolled_->loop->var, &stride)) return false;
+      if (stride * unrolled_->loop->step != (axis + 1 == e->args.size())) return false;
+    }
+    return true;
+  }
+
+  static bool same_place(const Position& a, const Position& b) {
+    return a.constant == b.constant && a.lane == b.lane &&
+           std::equal(a.terms.begin(), a.terms.end(), b.terms.begin(), b.terms.end(),
+                      [](const auto& x, const auto& y) { return x.value == y.value && x.times == y.times; });
+  }
+
+  // Pieces of equal width behind one another; a power of two of them.
+  Value* concatenated(std::vector<Value*> pieces) {
+    while (pieces.size() > 1) {
+      std::vector<Value*> pairs;
+      std::vector<int> all(2 * lanes_of(pieces[0]));
+      for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+      for (size_t i = 0; i < pieces.size(); i += 2)
+        pairs.push_back(b_.CreateShuffleVector(pieces[i], pieces[i + 1], all));
+      pieces = std::move(pairs);
+    }
+    return pieces[0];
   }
 
   void emit_store(const Stmt& s) {
@@ -449,10 +522,14 @@ class KernelEmitter {
     const bool once = fixed && lo.lo + s.step >= hi.hi;
     if (s.mode == LoopMode::vector && !once) return vector_loop(s, lo, hi);
     if (once || (fixed && s.mode == LoopMode::unroll)) {
+      const Unrolled* around = unrolled_;
       for (int64_t i = lo.lo; i < hi.hi; i += s.step) {
         bind_constant(s.var.get(), i);
+        const Unrolled now{&s, (hi.hi - i + s.step - 1) / s.step, b_.GetInsertBlock()};
+        if (lanes_ == 0) unrolled_ = &now;
         statements(s.body);
       }
+      unrolled_ = around;
       env_.erase(s.var.get());
       return;
     }
@@ -556,6 +633,22 @@ class KernelEmitter {
   const Var* vector_var_ = nullptr;
   unsigned lanes_ = 0;  // of the vector loop around, else 0
   int depth_ = 0;
+
+  // An unrolled loop, its iterations from this one on, and where this one starts.
+  struct Unrolled {
+    const Stmt* loop;
+    int64_t left;
+    BasicBlock* block;
+  };
+  const Unrolled* unrolled_ = nullptr;  // the innermost one
+  // What load_turned has loaded in this block.
+  struct Turned {
+    const loop::Buffer* buffer;
+    Position position;
+    Value* value;
+  };
+  std::vector<Turned> turned_;
+  BasicBlock* turned_in_ = nullptr;
   // Of the current statement:
   std::unordered_map<const loop::ExprNode*, Value*> cache_;
   std::vector<Expr> owned_;  // keeps the keys of the cache alive

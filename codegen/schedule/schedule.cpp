@@ -31,7 +31,8 @@ constexpr int64_t kMostRows = 256;
 constexpr int64_t kMostOnce = 2048;     // columns for which that is kept
 constexpr int64_t kMostColumns = 1024;  // whose sums wait side by side, while rows pass
 constexpr int64_t kLeastRun =
-    256;  // columns of a thread: less of a row at a time is slow to come from memory
+    256;                        // columns of a thread: less of a row at a time is slow to come from memory
+constexpr int64_t kTurned = 8;  // iterations of a sum whose loads are turned into vectors together
 constexpr int64_t kScalarTile = 4;  // sums kept apart where no vector fits, to hide an addition's latency
 
 class Scheduler {
@@ -173,7 +174,8 @@ class Scheduler {
       if (!steps.empty()) return;
     }
     size_t row = column == none ? none : sharing_axis(nest, column);
-    if (column != none && !worth_vectors(nest, column, row)) column = row = none;
+    const std::string turned = column == none ? "" : turned_sum(nest, column);
+    if (column != none && turned.empty() && !worth_vectors(nest, column, row)) column = row = none;
     if (column == none) return scalar_tile(nest);
     if (contiguous(nest.accesses, column) && !clips(*nest.core, nest.axes[column].var.get())) {
       if (row == none && clipped_axis(nest, column) == none && stream(nest, column)) return;
@@ -193,8 +195,14 @@ class Scheduler {
       return;
     }
     const bool neighbours = row != none && contiguous(nest.accesses, column);
-    std::vector<std::string> vectors = columns(nest, column, (neighbours ? 2 : 1) * target_.vector_floats());
+    const bool wide =
+        neighbours || (row == none && !turned.empty());  // or each product waits for the one before
+    std::vector<std::string> vectors = columns(nest, column, (wide ? 2 : 1) * target_.vector_floats());
     if (vectors.empty()) return scalar_tile(nest);
+    if (!turned.empty()) {
+      add(Step::split, turned, kTurned);
+      add(Step::unroll, turned + ".i");
+    }
     if (row != none) sink_rows(nest.axes[row], target_.tile.rows);
     for (const std::string& v : vectors) {
       add(Step::sink, v);
@@ -397,6 +405,22 @@ class Scheduler {
       return contiguous(a, column) ||
              (row < nest.axes.size() && a.stride[row] == 0 && nest.axes[row].extent >= 4);
     });
+  }
+
+  // The innermost sum, where all that is apart along `column` is side by side along it: the code generator loads
+  // blocks of both and turns them. Empty if there is none.
+  std::string turned_sum(const Nest& nest, size_t column) const {
+    std::vector<const Stmt*> sums;
+    innermost_sums(*nest.core, sums);
+    if (contiguous(nest.accesses, column) || sums.size() != 1 || trips(*sums[0]) < kTurned ||
+        sums[0]->step != 1 || loops_named(now_.body, sums[0]->var->name).size() != 1)
+      return "";
+    const std::vector<Access> along = find_accesses(*nest.core, {sums[0]->var});
+    for (size_t i = 0; i < along.size(); ++i)
+      if (!contiguous(nest.accesses[i], column) &&
+          (along[i].store || !along[i].linear[0] || along[i].stride[0] != 1))
+        return "";
+    return sums[0]->var->name;
   }
 
   // An axis along which a load stays that moves along `column`; the axes' number if there is none.

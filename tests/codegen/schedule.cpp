@@ -55,9 +55,11 @@ TEST(Schedule, Contractions) {
             "split(j,16) split(i,4) sink(i.i) unroll(i.i) sink(j.i) split(j.i,8,j.i.r0) vectorize(j.i.i) "
             "unroll(j.i.o) "
             "parallel(i.o)");
-  // Lanes of b are apart: one vector at a time, shared by the rows.
-  EXPECT_EQ(chosen(matmul("384,100", "400,100", "i,k", "j,k")),
-            "split(j,8,j.r0) split(i,4) sink(i.i) unroll(i.i) sink(j.i) vectorize(j.i) parallel(i.o)");
+  // Lanes of b are apart, and side by side along k: blocks of both are loaded and turned.
+  EXPECT_EQ(
+      chosen(matmul("384,100", "400,100", "i,k", "j,k")),
+      "split(j,8,j.r0) split(k,8) unroll(k.i) split(i,4) sink(i.i) unroll(i.i) sink(j.i) vectorize(j.i) "
+      "parallel(i.o)");
   EXPECT_EQ(
       chosen(R"(kernel @conv(in a: f32[8,16,28,28], in w: f32[32,16,3,3], out b: f32[8,32,28,28]) {
       each n in 0..8 { each o in 0..32 { each y in 0..28 { each x in 0..28 {
@@ -258,7 +260,7 @@ TEST(Schedule, Reductions) {
       for n in 0..640 { sum = sum + x[c,n] }
       y[c] = sum
     } })"),
-            "split(c,4) sink(c.i) unroll(c.i) parallel(c.o)");
+            "split(c,16,c.r0) split(n,8) unroll(n.i) sink(c.i) vectorize(c.i) parallel(c.o)");
 }
 
 }  // namespace
