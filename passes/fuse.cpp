@@ -22,6 +22,17 @@ bool contains(const Nodes& nodes, const Node* n) {
 }
 bool computes(const Node* n) { return !n->op->is_view() && !n->op->has_effect() && !n->results().empty(); }
 
+// Whether it takes exp, tanh and the like, which are many operations each.
+bool is_long(const loop::Expr& e) {
+  return (e->op >= loop::ScalarOp::exp && e->op <= loop::ScalarOp::pow) ||
+         std::any_of(e->args.begin(), e->args.end(), is_long);
+}
+bool is_long(const std::vector<loop::Stmt>& body) {
+  return std::any_of(body.begin(), body.end(), [](const loop::Stmt& s) {
+    return (s.value.get() && is_long(s.value)) || is_long(s.body);
+  });
+}
+
 class Fusing {
  public:
   explicit Fusing(Graph& g) : g_(g) {}
@@ -91,7 +102,11 @@ class Fusing {
     for (Value* v : n.inputs()) {
       if (!v->node || !computes(v->node) || v->type != n.out()->type || !alike(n, v->type)) continue;
       const Nodes first = kernel_of(v->node);
-      if (wanted(first, n) && join(first, nodes)) return;
+      // A nest is unrolled, and with it what follows: a program must stay small.
+      const bool grows = !is_pointwise(first) && std::any_of(nodes.begin(), nodes.end(), [](const Node* m) {
+        return is_long(lower_unmerged(*m).body);
+      });
+      if (!grows && wanted(first, n) && join(first, nodes)) return;
     }
   }
 
@@ -231,6 +246,7 @@ class Fusing {
     if (reader.op->pointwise()) {
       if (v->type != reader.out()->type || !alike(reader, v->type)) return false;
     } else {
+      if (!reader.op->layouts.empty()) return false;  // windows see an element more than once
       const loop::Kernel nest = lower_unmerged(reader);
       double loads = 0;
       for (size_t i = 0; i < reader.inputs().size(); ++i)

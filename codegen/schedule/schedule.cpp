@@ -179,7 +179,10 @@ class Scheduler {
     if (column == none) return scalar_tile(nest);
     if (contiguous(nest.accesses, column) && !clips(*nest.core, nest.axes[column].var.get())) {
       if (row == none && clipped_axis(nest, column) == none && stream(nest, column)) return;
-      const int64_t wide = width(nest.axes[column].extent);
+      int64_t wide = width(nest.axes[column].extent);
+      if (row == none && clipped_axis(nest, column) == none)
+        if (const Stmt* sum = only_sum(nest))
+          wide = std::min(wide, most_vectors(*sum, nest.axes[column]) * target_.vector_floats());
       const int64_t vectors = (wide + target_.vector_floats() - 1) / target_.vector_floats();
       std::string name = nest.axes[column].name;
       if (wide < nest.axes[column].extent) {
@@ -224,13 +227,10 @@ class Scheduler {
   // are in registers as far as these go, and where the rows do not fit the cache wait in memory near by. False where
   // something else is summed up or blocks of columns are as good.
   bool stream(const Nest& nest, size_t column) {
-    std::vector<const Stmt*> sums;
-    innermost_sums(*nest.core, sums);
-    if (sums.size() != 1 || trips(*sums[0]) < 2) return false;
-    // Fewer than a tile has: here loads and what is made of them are many.
-    const int64_t most = target_.tile.rows * target_.tile.cols * 2 / 3;
+    const Stmt* sum = only_sum(nest);
+    if (!sum || trips(*sum) < 2) return false;
     const Axis columns = nest.axes[column];
-    const bool fits = vectors_of(columns.extent) * sums_of(*sums[0]) <= most;
+    const bool fits = vectors_of(columns.extent) <= most_vectors(*sum, columns);
     if (!fits && loop::cost(plain_).bytes <= target_.cache) return false;
     if (loop::hoistable(now_, columns.name)) add(Step::hoist, columns.name);
     if (fits) {
@@ -248,6 +248,12 @@ class Scheduler {
     add(Step::sink, name);
     for (const std::string& v : cut(name, extent, widths(target_.vector_floats()))) add(Step::vectorize, v);
     return true;
+  }
+
+  static const Stmt* only_sum(const Nest& nest) {
+    std::vector<const Stmt*> sums;
+    innermost_sums(*nest.core, sums);
+    return sums.size() == 1 ? sums[0] : nullptr;
   }
 
   static void innermost_sums(const std::vector<Stmt>& body, std::vector<const Stmt*>& found) {
@@ -268,6 +274,34 @@ class Scheduler {
       extent %= width;
     }
     return vectors + extent;
+  }
+
+  // How many vectors of columns a sum may go over at once: each keeps its sums in registers, and what the loop reads of
+  // the column alone. Fewer than a tile has: here loads and what is made of them are many.
+  int64_t most_vectors(const Stmt& sum, const Axis& column) const {
+    const int64_t sums = sums_of(sum), most = target_.tile.rows * target_.tile.cols;
+    return std::max<int64_t>(
+        1, std::min(most * 2 / 3 / std::max<int64_t>(sums, 1), most / (sums + operands_of(sum, column))));
+  }
+
+  // The values that a loop reads and that depend on nothing but the column.
+  static int64_t operands_of(const Stmt& sum, const Axis& column) {
+    std::set<const loop::Buffer*> stored, found;
+    for (const Stmt& s : sum.body)
+      if (s.kind == StmtKind::store || s.kind == StmtKind::reg) stored.insert(s.buffer.get());
+    std::function<bool(const loop::Expr&)> of_column = [&](const loop::Expr& e) {
+      if (e->op == loop::ScalarOp::var) return e->var == column.var;
+      return std::all_of(e->args.begin(), e->args.end(), of_column);
+    };
+    std::function<void(const loop::Expr&)> look = [&](const loop::Expr& e) {
+      if (e->op == loop::ScalarOp::load && !stored.count(e->buffer.get()) &&
+          std::all_of(e->args.begin(), e->args.end(), of_column))
+        found.insert(e->buffer.get());
+      for (const loop::Expr& a : e->args) look(a);
+    };
+    for (const Stmt& s : sum.body)
+      if (s.value.get()) look(s.value);
+    return std::ssize(found);
   }
 
   // How many registers a loop stores into that outlive it.
