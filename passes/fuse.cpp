@@ -189,7 +189,7 @@ class Fusing {
 
   void spread() {
     for (Node* n : g_.nodes()) {
-      if (!computes(n) || !n->op->pointwise() || !positions_.count(n)) continue;
+      if (!computes(n) || !n->op->pointwise()) continue;
       Nodes nodes = kernel_of(n);
       if (n == nodes.back() && is_pointwise(nodes)) spread(nodes);
     }
@@ -257,34 +257,9 @@ class Fusing {
     for (const Node* n : nodes)
       for (const Value* in : n->inputs())
         if (is_updated(in, at(&reader)) && !may_delay(*update_of(in), reader)) return false;
-    // As if the reader were the only one.
     Nodes all = nodes;
     all.push_back(&reader);
-    std::unique_ptr<Graph> trial = alone(all);
-    return lower_nodes(*trial, trial->nodes()).has_value();
-  }
-
-  // These nodes and no others; what the last one makes is an output.
-  static std::unique_ptr<Graph> alone(const Nodes& nodes) {
-    auto g = std::make_unique<Graph>();
-    std::unordered_map<const Value*, Value*> values;
-    for (const Node* n : nodes) {
-      std::vector<Value*> inputs;
-      for (const Value* v : n->inputs()) {
-        Value*& in = values[v];
-        if (!in) in = g->add_input(fmt::format("v{}", v->id), v->type);
-        inputs.push_back(in);
-      }
-      Node* copy = g->add_node(*n->op, inputs, n->attrs, n->loc);
-      copy->kernel = 1;
-      for (size_t i = 0; i < n->results().size(); ++i) {
-        Value* result = copy->out(static_cast<int>(i));
-        result->type = n->out(static_cast<int>(i))->type;
-        values[n->out(static_cast<int>(i))] = result;
-        if (n == nodes.back()) g->add_output(result);
-      }
-    }
-    return g;
+    return lower_nodes(all, [&](const Value* made) { return made->node != &reader; }).has_value();
   }
 
   // An optimizer's step and its updates, behind the reader.

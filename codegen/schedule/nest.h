@@ -8,6 +8,8 @@
 
 namespace pock {
 
+constexpr int64_t kLeastVector = 4;  // narrower ones gain nothing
+
 // An outer loop of a nest, 0..extent, independent.
 struct Axis {
   std::string name;

@@ -23,7 +23,6 @@ using loop::trips;
 
 // Work (operations and elements touched) below which waking threads costs more than it saves.
 constexpr int64_t kWorthThreads = 1 << 15;
-constexpr int64_t kLeastVector = 4;     // narrower ones gain nothing
 constexpr int64_t kWidestLanes = 16;    // loops as short as this become one vector
 constexpr int64_t kMostSums = 1 << 14;  // floats that wait for their next tap
 constexpr int64_t kLeastRows = 8;       // of a pointwise kernel, that share what depends on the column alone

@@ -18,7 +18,6 @@ constexpr int64_t kMostStep = kRows;    // between the taps that meet a row
 constexpr int64_t kMostSums = 64;       // of one column, while the terms pass by
 constexpr int64_t kMostKept = 1 << 12;  // of all columns
 constexpr int64_t kUnrolled = 4;        // terms of a long sum that share loads
-constexpr int64_t kLeastVector = 4;     // narrower ones gain nothing
 // Bytes that no cache holds. They come at full speed only in the order in which they lie in memory, so what is done
 // with few of them takes small tiles of many channels.
 constexpr int64_t kFar = 32 << 20;

@@ -57,6 +57,12 @@ std::vector<const Value*> aliases(const Value* owner) {
   return found;
 }
 
+// Whether `v` lies in the memory of `under` because it was made of it there.
+static bool lies_over(const Value* v, const Value* under) {
+  while (v && v != under) v = storage_source(v);
+  return v;
+}
+
 bool may_take_over(const Graph& g, const Positions& at, const Node& n, int i) {
   auto accepts = [&](int input) { return input < n.op->in_place && n.in(input)->type == n.out()->type; };
   if (n.op->is_view() || n.results().empty() || !accepts(i)) return false;
@@ -68,12 +74,17 @@ bool may_take_over(const Graph& g, const Positions& at, const Node& n, int i) {
   int here = at.at(&n);
   // Values that lie there because of this very result are its own readers' affair.
   std::vector<const Value*> own = n.in_place >= 0 ? aliases(n.out()) : std::vector<const Value*>{};
+  auto beside = [&](const Node* other) { return other && other != &n && at.at(other) == here; };
   for (const Value* alias : aliases(owner)) {
     if (std::find(own.begin(), own.end(), alias) != own.end()) continue;
-    if (g.is_output(alias)) return false;
+    if (g.is_output(alias) || (beside(alias->node) && !lies_over(n.in(i), alias))) return false;
     for (const Node* user : alias->users) {
-      const bool beside = user != &n && at.at(user) == here && !inside_kernel(g, alias);
-      if ((at.at(user) > here || beside) && !user->op->is_view()) return false;
+      if (at.at(user) > here && !user->op->is_view()) return false;
+      // In a kernel each element is read before it is overwritten where it comes in a register, or where what `n` reads
+      // is made of it.
+      if (beside(user) &&
+          !(user->op->pointwise() && (inside_kernel(g, alias) || lies_over(n.in(i), user->out()))))
+        return false;
     }
   }
   return true;

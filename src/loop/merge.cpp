@@ -148,4 +148,22 @@ Kernel merge(const Kernel& k, const std::string& i, const std::string& j) {
   return Merging(k, *outer, pairs).run();
 }
 
+Kernel merged(Kernel k) {
+  for (bool again = true; again;) {
+    again = false;
+    for (const std::vector<Stmt>* body = &k.body;
+         !again && body->size() == 1 && (*body)[0].kind == StmtKind::loop; body = &(*body)[0].body) {
+      const std::vector<Stmt>& inner = (*body)[0].body;
+      if (inner.size() != 1 || inner[0].kind != StmtKind::loop) break;
+      const std::string i = (*body)[0].var->name, j = inner[0].var->name;
+      again = mergeable(k, i, j);
+      if (again) {
+        k = merge(k, i, j);
+        break;
+      }
+    }
+  }
+  return k;
+}
+
 }  // namespace pock::loop

@@ -1,5 +1,6 @@
 // Several nodes as one kernel: pointwise nodes, and one nest among them.
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "../loop/detail.h"
@@ -11,6 +12,7 @@ namespace {
 
 using loop::BufferRef;
 using loop::Kernel;
+using Inside = std::function<bool(const Value*)>;
 
 bool is_among(const std::vector<Node*>& nodes, const Node* n) {
   return std::find(nodes.begin(), nodes.end(), n) != nodes.end();
@@ -19,7 +21,7 @@ bool is_among(const std::vector<Node*>& nodes, const Node* n) {
 // Each step returns false where the nodes cannot share a kernel.
 class Joining {
  public:
-  Joining(const Graph& g, const std::vector<Node*>& nodes) : g_(g), nodes_(nodes) {}
+  Joining(const std::vector<Node*>& nodes, const Inside& inside) : nodes_(nodes), inside_(inside) {}
 
   bool run() {
     if (std::count_if(nodes_.begin(), nodes_.end(), [](const Node* n) { return !n->op->pointwise(); }) > 1)
@@ -29,7 +31,7 @@ class Joining {
       if (!(nodes_[i]->op->pointwise() ? append(*nodes_[i]) : prepend(*nodes_[i]))) return false;
     for (const Node* n : nodes_)
       for (const Value* v : n->results())
-        if (inside_kernel(g_, v)) kernel_ = loop::drop(std::move(kernel_), result_buffer(v));
+        if (inside_(v)) kernel_ = loop::drop(std::move(kernel_), result_buffer(v));
     return true;
   }
 
@@ -37,7 +39,7 @@ class Joining {
     share_arguments();
     JoinedKernel joined;
     for (const BufferRef& b : kernel_.args) joined.args.push_back(value_of(b));
-    merge_loops();
+    kernel_ = loop::merged(std::move(kernel_));
     name_arguments();
     loop::tidy_names(kernel_);
     joined.kernel = std::move(kernel_);
@@ -81,7 +83,7 @@ class Joining {
     for (const Node* before : nodes_) {
       if (before == &n) break;
       for (const Value* v : before->results())
-        if (!inside_kernel(g_, v)) return false;
+        if (!inside_(v)) return false;
     }
     for (size_t i = 0; i < n.inputs().size(); ++i) {
       const Value* v = n.in(static_cast<int>(i));
@@ -135,23 +137,6 @@ class Joining {
     kernel_.body = loop::copy(kernel_.body, r);
   }
 
-  // Neighbouring loops around everything that all accesses have side by side are one.
-  void merge_loops() {
-    for (bool again = true; again;) {
-      again = false;
-      const std::vector<loop::Stmt>* body = &kernel_.body;
-      while (!again && body->size() == 1 && (*body)[0].kind == loop::StmtKind::loop &&
-             (*body)[0].body.size() == 1 && (*body)[0].body[0].kind == loop::StmtKind::loop) {
-        const std::string outer = (*body)[0].var->name, inner = (*body)[0].body[0].var->name;
-        again = loop::mergeable(kernel_, outer, inner);
-        if (again)
-          kernel_ = loop::merge(kernel_, outer, inner);
-        else
-          body = &(*body)[0].body;
-      }
-    }
-  }
-
   void name_arguments() {
     loop::Replace r;
     int ins = 0, outs = 0;
@@ -164,15 +149,15 @@ class Joining {
     kernel_.body = loop::copy(kernel_.body, r);
   }
 
-  const Graph& g_;
   const std::vector<Node*>& nodes_;
+  const Inside& inside_;
   Kernel kernel_;
   std::vector<std::pair<BufferRef, const Value*>> bound_;  // arguments of the kernels of single nodes
 };
 
 }  // namespace
 
-std::optional<JoinedKernel> lower_nodes(const Graph& g, const std::vector<Node*>& nodes) {
+std::optional<JoinedKernel> lower_nodes(const std::vector<Node*>& nodes, const Inside& inside) {
   if (nodes.size() == 1) {
     JoinedKernel alone{lower_node(*nodes[0]), {}};
     alone.args.assign(nodes[0]->inputs().begin(), nodes[0]->inputs().end());
@@ -181,9 +166,13 @@ std::optional<JoinedKernel> lower_nodes(const Graph& g, const std::vector<Node*>
   }
   for (const Node* n : nodes)
     if (n->op->is_view() || n->op->has_effect() || n->results().empty()) return {};
-  Joining joining(g, nodes);
+  Joining joining(nodes, inside);
   if (!joining.run()) return {};
   return joining.take();
+}
+
+std::optional<JoinedKernel> lower_nodes(const Graph& g, const std::vector<Node*>& nodes) {
+  return lower_nodes(nodes, [&](const Value* v) { return inside_kernel(g, v); });
 }
 
 }  // namespace pock

@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "pock/loop/transform.h"
 #include "pock/ops/op.h"
 
 namespace pock {
@@ -29,82 +32,51 @@ Layout moving_parts(const Type& t, int rank) {
   return parts;
 }
 
-// The loops of a Scalar: the axes of result 0 in memory, neighbours merged where every tensor either runs along
-// none of them or has them side by side too.
+// The loops of a Scalar: the axes of result 0 in memory.
 class ScalarLoops {
  public:
-  ScalarLoops(const Node& n, bool merged) : out_(n.out(0)->type) {
+  explicit ScalarLoops(const Node& n) : out_(n.out(0)->type), loops_(moving_parts(out_, out_.rank())) {
     for (const std::vector<Value*>* list : {&n.inputs(), &n.results()})
       for (const Value* v : *list) tensors_.push_back(moving_parts(v->type, out_.rank()));
-    for (const Part& p : moving_parts(out_, out_.rank())) {
-      if (merged && !loops_.empty() && merge(loops_.back().back(), p)) {
-        loops_.back().push_back(p);
-        dims_.back() *= out_.extent(p);
-      } else {
-        loops_.push_back({p});
-        dims_.push_back(out_.extent(p));
-      }
-    }
   }
 
-  const Dims& dims() const { return dims_; }
+  Dims dims() const { return extents(loops_); }
 
   // The axes of a tensor (inputs, then results) in its buffer: lengths, and indices for the loops' variables.
-  Dims dims_of(size_t tensor) const {
-    Dims dims;
-    each_axis(tensor,
-              [&](const Part& p, int loop) { dims.push_back(loop < 0 ? out_.extent(p) : dims_[loop]); });
-    return dims;
-  }
+  Dims dims_of(size_t tensor) const { return extents(tensors_[tensor]); }
   std::vector<Expr> index_of(size_t tensor, const std::vector<Expr>& vars) const {
     std::vector<Expr> index;
-    each_axis(tensor, [&](const Part& p, int loop) {
-      index.push_back(loop < 0 ? part_of(p, along(p.axis, vars)) : vars[loop]);
-    });
+    for (const Part& p : tensors_[tensor]) {
+      const auto loop = std::find(loops_.begin(), loops_.end(), p);
+      index.push_back(loop == loops_.end() ? part_of(p, along(p.axis, vars)) : vars[loop - loops_.begin()]);
+    }
     return index;
   }
 
  private:
-  bool merge(const Part& p, const Part& q) const {
-    return std::all_of(tensors_.begin(), tensors_.end(), [&](const Layout& parts) {
-      for (size_t i = 0; i + 1 < parts.size(); ++i)
-        if (parts[i] == p && parts[i + 1] == q) return true;
-      return std::none_of(parts.begin(), parts.end(),
-                          [&](const Part& r) { return r.axis == p.axis || r.axis == q.axis; });
-    });
-  }
-
-  // Calls f(part, loop) with the loop that runs along a part and those merged with it, or -1 where the tensor cuts
-  // the axis in another way than result 0.
-  template <class F>
-  void each_axis(size_t tensor, F f) const {
-    const Layout& parts = tensors_[tensor];
-    for (size_t i = 0; i < parts.size();) {
-      int loop = -1;
-      for (size_t l = 0; l < loops_.size() && loop < 0; ++l)
-        if (loops_[l][0] == parts[i]) loop = static_cast<int>(l);
-      f(parts[i], loop);
-      i += loop < 0 ? 1 : loops_[loop].size();
-    }
+  Dims extents(const Layout& parts) const {
+    Dims dims;
+    for (const Part& p : parts) dims.push_back(out_.extent(p));
+    return dims;
   }
 
   // The place along an axis of the shape.
   Expr along(int axis, const std::vector<Expr>& vars) const {
     Expr place = 0;
     for (size_t l = 0; l < loops_.size(); ++l)
-      if (loops_[l][0].axis == axis)
-        place = place + vars[l] * Expr(loops_[l][0].kind == Part::block ? loops_[l][0].size : 1);
+      if (loops_[l].axis == axis)
+        place = place + vars[l] * Expr(loops_[l].kind == Part::block ? loops_[l].size : 1);
     return place;
   }
 
   const Type& out_;
-  std::vector<Layout> tensors_, loops_;
-  Dims dims_;
+  const Layout loops_;
+  std::vector<Layout> tensors_;
 };
 
-loop::Kernel lower_scalar(const Node& n, const Scalar& scalar, bool merged) {
+loop::Kernel lower_scalar(const Node& n, const Scalar& scalar) {
   loop::KernelBuilder k{std::string(n.op->name)};
-  ScalarLoops loops(n, merged);
+  ScalarLoops loops(n);
   std::vector<loop::BufferRef> ins, outs;
   for (size_t i = 0; i < n.inputs().size(); ++i)
     ins.push_back(k.arg(fmt::format("in{}", i), {n.in(i)->type.dtype, loops.dims_of(i)}, Space::in));
@@ -150,8 +122,8 @@ void NestArgs::out(int i, std::vector<Expr> index, Expr value) {
   store(outs_[i].buffer, stored_index(outs_[i].type, std::move(index)), std::move(value));
 }
 
-static loop::Kernel lower(const Node& n, bool merged) {
-  if (auto* scalar = std::get_if<Scalar>(&n.op->lower)) return lower_scalar(n, *scalar, merged);
+loop::Kernel lower_unmerged(const Node& n) {
+  if (auto* scalar = std::get_if<Scalar>(&n.op->lower)) return lower_scalar(n, *scalar);
   auto* nest = std::get_if<Nest>(&n.op->lower);
   POCK_CHECK(nest, "{} has no kernel", n.op->name.text);
   NestArgs args(n, std::string(n.op->name));
@@ -159,8 +131,9 @@ static loop::Kernel lower(const Node& n, bool merged) {
   return args.take();
 }
 
-loop::Kernel lower_node(const Node& n) { return lower(n, true); }
-loop::Kernel lower_unmerged(const Node& n) { return lower(n, false); }
+loop::Kernel lower_node(const Node& n) {
+  return n.op->pointwise() ? loop::merged(lower_unmerged(n)) : lower_unmerged(n);
+}
 
 int expand_nodes(Graph& g, bool (*wanted)(const OpDef&)) {
   int count = 0;

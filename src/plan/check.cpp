@@ -173,6 +173,9 @@ class Run {
     const Value* in = n.in(n.in_place);
     const bool made_here = std::count(nodes.begin(), nodes.end(), in->node) > 0;
     if (!made_here) return {in, &n};
+    // What is no element-for-element node may read others of its elements meanwhile.
+    for (const Node* user : in->users)
+      if (!user->op->pointwise()) return {};
     return in->index == 0 ? taken_over(*in->node, nodes) : Read{};
   }
 

@@ -27,8 +27,8 @@ inline const Value* storage_owner(const Value* v) { return storage_owner(const_c
 std::vector<const Value*> aliases(const Value* owner);
 
 // Whether result 0 may take over the memory of input `i`: the operator allows it, the types are equal, the
-// memory is a result's, `n` reads it in no other way, no other node of its kernel reads what is stored there, and nobody
-// reads it after `n` by way of other values than result 0.
+// memory is a result's, `n` reads it in no other way, other nodes of its kernel read it only to make input `i` of it, and
+// nobody reads it after `n` by way of other values than result 0.
 bool may_take_over(const Graph&, const Positions&, const Node& n, int i);
 
 }  // namespace pock

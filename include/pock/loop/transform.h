@@ -73,6 +73,8 @@ bool uses(const Expr&, const Var*);
 bool clips(const std::vector<Stmt>& body, const Var*);
 // Whether merge(i,j) applies.
 bool mergeable(const Kernel&, const std::string& i, const std::string& j);
+// merge() for all neighbours among the loops around everything, where it applies.
+Kernel merged(Kernel);
 // Whether hoist(i) applies.
 bool hoistable(const Kernel&, const std::string& i);
 // Iterations of a loop, or -1 where their number is not constant.

@@ -221,5 +221,8 @@ struct JoinedKernel {
 // The kernel of nodes that share a number (Node::kernel), or of one alone. Values that stay inside are not stored. None
 // where the nodes cannot be one kernel: all but one are pointwise, and what stands before that one must stay inside.
 std::optional<JoinedKernel> lower_nodes(const Graph&, const std::vector<Node*>& nodes);
+// The same of nodes that might share one, with these values inside.
+std::optional<JoinedKernel> lower_nodes(const std::vector<Node*>& nodes,
+                                        const std::function<bool(const Value*)>& inside);
 
 }  // namespace pock
