@@ -1,9 +1,9 @@
 // One node where two compute the same: same operator, attributes and inputs. The first one stays. A parameter
 // is one value for all who read it, because every reader stands before its update. What was copied on purpose
 // stays a copy.
-#include <algorithm>
 #include <unordered_map>
 
+#include "pock/ir/storage.h"
 #include "pock/ops/op.h"
 #include "pock/passes/passes.h"
 
@@ -41,9 +41,8 @@ std::string key_of(const Value& constant) {
 
 int cse(Graph& g, const PassOptions&) {
   // A merged value lives longer, and memory that was given away cannot be read again.
+  if (shares_memory(g)) return 0;
   std::vector<Node*> nodes = g.nodes();
-  if (std::any_of(nodes.begin(), nodes.end(), [](const Node* n) { return n->in_place >= 0; })) return 0;
-
   int merged = 0;
   std::unordered_map<std::string, Value*> constants;
   for (Value* v : g.constants()) {

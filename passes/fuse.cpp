@@ -35,7 +35,9 @@ bool is_long(const std::vector<loop::Stmt>& body) {
 
 class Fusing {
  public:
-  explicit Fusing(Graph& g) : g_(g) {}
+  explicit Fusing(Graph& g) : g_(g) {
+    for (const Node* n : g.nodes()) next_ = std::max(next_, n->kernel + 1);
+  }
 
   int run() {
     find_parts();
@@ -319,6 +321,9 @@ class Fusing {
 
 }  // namespace
 
-int fuse(Graph& g, const PassOptions&) { return Fusing(g).run(); }
+int fuse(Graph& g, const PassOptions&) {
+  // Moved nodes would read memory that others were given in the old order.
+  return shares_memory(g) ? 0 : Fusing(g).run();
+}
 
 }  // namespace pock

@@ -11,6 +11,8 @@
 namespace pock {
 namespace {
 
+constexpr int64_t kLargestKernel = 1'000'000'000;  // passes number theirs from there
+
 class Parser {
  public:
   Parser(const std::string& text, const std::string& file) : file_(file), lex_(text, file) {}
@@ -351,8 +353,8 @@ class Parser {
         recomputed = true;
       } else if (accept_word("kernel")) {
         if (lex_.peek().kind != TokenKind::number || !parse_number(lex_.take().text, &kernel) || kernel < 1 ||
-            kernel > INT32_MAX)
-          fail(mark, "kernel wants a number from 1 to {}", INT32_MAX);
+            kernel > kLargestKernel)
+          fail(mark, "kernel wants a number from 1 to {}", kLargestKernel);
       } else if (accept_word("in_place")) {
         in_place = 0;
         if (lex_.peek().kind == TokenKind::number && !parse_number(lex_.take().text, &in_place))

@@ -57,6 +57,11 @@ std::vector<const Value*> aliases(const Value* owner) {
   return found;
 }
 
+bool shares_memory(const Graph& g) {
+  std::vector<Node*> nodes = g.nodes();
+  return std::any_of(nodes.begin(), nodes.end(), [](const Node* n) { return n->in_place >= 0; });
+}
+
 // Whether `v` lies in the memory of `under` because it was made of it there.
 static bool lies_over(const Value* v, const Value* under) {
   while (v && v != under) v = storage_source(v);

@@ -192,6 +192,14 @@ constexpr const char* kKernels[] = {
     y[n,c,oy,ox] = best
   } } } }
 })",
+    R"(kernel @few_rows(in a: f32[3,29], in b: f32[43,29], out y: f32[3,43]) {
+  each i in 0..3 { each j in 0..43 {
+    reg acc: f32
+    acc = 0
+    for k in 0..29 { acc = fma(a[i,k], b[j,k], acc) }
+    y[i,j] = acc
+  } }
+})",
     R"(kernel @gather(in x: f32[6,9], in t: i32[13], out y: f32[13,9]) {
   each i in 0..13 { each j in 0..9 { y[i,j] = x[i64(t[i]),j] } }
 })"};

@@ -25,6 +25,8 @@ Value* storage_source(const Value* v);
 Value* storage_owner(Value* v);
 inline const Value* storage_owner(const Value* v) { return storage_owner(const_cast<Value*>(v)); }
 std::vector<const Value*> aliases(const Value* owner);
+// Whether any result took over the memory of an input.
+bool shares_memory(const Graph&);
 
 // Whether result 0 may take over the memory of input `i`: the operator allows it, the types are equal, the
 // memory is a result's, `n` reads it in no other way, other nodes of its kernel read it only to make input `i` of it, and
