@@ -39,12 +39,24 @@ void need_no_updates(const Graph& g) {
         throw Error(p->loc(), "has its update already: this graph is a whole training step");
 }
 
+// Gradients are derived in a graph where memory and kernels are still open.
+void need_no_choices(const Graph& g) {
+  for (const Node* n : g.nodes()) {
+    for (const auto* values : {&n->inputs(), &n->results()})
+      for (const Value* v : *values)
+        if (!v->type.layout.empty())
+          throw Error(n->loc, "{} has a {}, which is in an order of its own: derive before `layout`",
+                      n->op->name.text, to_string(v->type));
+    if (n->kernel) throw Error(n->loc, "{} shares a kernel: derive before `fuse`", n->op->name.text);
+    if (n->in_place >= 0)
+      throw Error(n->loc, "writes over its input, which a gradient may need: derive before `inplace`");
+  }
+}
+
 int autodiff(Graph& g, const PassOptions&) {
   loss_node(g);
   need_no_updates(g);
-  for (const Node* n : g.nodes())
-    if (n->in_place >= 0)
-      throw Error(n->loc, "writes over its input, which a gradient may need: derive before `inplace`");
+  need_no_choices(g);
   Value* loss = g.outputs()[0];
   std::unordered_set<const Value*> active = depends_on_trained(g);
   if (!active.count(loss))

@@ -271,9 +271,19 @@ TEST(Cli, PassesRefuseWholeSteps) {
   write_file(dir / "h",
              "pock 1\ngraph @g {\n  input %x : f32[2]\n  %0 = relu(%x) : f32[2]\n  %1 = relu(%0) : f32[2]\n"
              "  %2 = reduce_sum(%1) {axes = [0]} : f32[]\n  output %2\n}\n");
-  Ran late = run({kPockc, "opt", dir / "h", "--passes", "inplace,autodiff"});
-  EXPECT_EQ(late.status, 1) << late.err;
-  EXPECT_NE(late.err.find("derive before `inplace`"), std::string::npos) << late.err;
+  for (const char* pass : {"inplace", "fuse"}) {
+    Ran late = run({kPockc, "opt", dir / "h", "--passes", pass + std::string(",autodiff")});
+    EXPECT_EQ(late.status, 1) << late.err;
+    EXPECT_NE(late.err.find("derive before `" + std::string(pass) + "`"), std::string::npos) << late.err;
+  }
+  write_file(dir / "laid",
+             "pock 1\ngraph @g {\n  input %x : f32[2,3]{1,0}\n  %0 = relu(%x) : f32[2,3]{1,0}\n"
+             "  %1 = reduce_sum(%0) {axes = [0, 1]} : f32[]\n  output %1\n}\n");
+  Ran laid = run({kPockc, "opt", dir / "laid", "--passes", "autodiff"});
+  EXPECT_EQ(laid.status, 1) << laid.err;
+  EXPECT_NE(laid.err.find("f32[2,3]{1,0}, which is in an order of its own: derive before `layout`"),
+            std::string::npos)
+      << laid.err;
   write_file(dir / "g",
              "pock 1\ngraph @g {\n  param %w : f32[2] trained\n  param %v : f32[3]\n  update %w = %v\n}\n");
   Ran ran = run({kPockc, "opt", dir / "g"});
