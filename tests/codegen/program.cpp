@@ -1,5 +1,4 @@
 // Whole programs: a training step compiled to an object file, loaded and run beside the interpreter.
-#include <dlfcn.h>
 #include <elf.h>
 #include <gtest/gtest.h>
 #include <immintrin.h>
@@ -8,12 +7,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <random>
 
-#include "../../runtime/pock.h"
 #include "pock/codegen/compile.h"
 #include "pock/ops/evaluate.h"
 #include "pock/passes/passes.h"
+#include "step.h"
 #include "support/support.h"
 
 namespace pock {
@@ -23,13 +21,6 @@ using test::bytes_of;
 using test::npy;
 using test::Ran;
 using test::TempDir;
-
-std::vector<float> random_floats(int64_t n, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<float> v(n);
-  for (float& x : v) x = std::uniform_real_distribution<float>(-1, 1)(random);
-  return v;
-}
 
 constexpr int64_t kBatch = 8, kFeatures = 20, kHidden = 12, kClasses = 5;
 
@@ -104,87 +95,10 @@ Compiled compile_all(const std::function<void(CompileOptions&)>& change) {
   return compile(make, passes, change);
 }
 
-// The step as a caller of the library would drive it.
-class Step {
- public:
-  explicit Step(Program& program) {
-    const std::string object = folder_.write("step.o", emit(program, Emit::obj)),
-                      library = folder_ / "step.so";
-    if (test::run({"cc", "-shared", "-nostdlib", "-o", library, object}).status != 0) return;
-    handle_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!handle_) return;
-    table = static_cast<const struct pock_program*>(dlsym(handle_, "pock_program"));
-    arena_ =
-        std::vector<uint64_t>(table->arena_bytes / 8 + 8, ~uint64_t{0});  // NaN wherever nothing was stored
-    params_.resize(table->params_bytes / 8 + 8);
-    std::memcpy(params_.data(), table->weights, table->params_bytes);
-    state_.resize(table->state_bytes / 8 + 8);
-    scalars_.resize(table->scalars_count + 1);
-    memory = {at(arena_), at(params_), at(state_), table->weights, scalars_.data()};
-  }
-  ~Step() {
-    if (handle_) dlclose(handle_);
-  }
-
-  const struct pock_program* table = nullptr;
-  pock_buffers memory;
-  pock_threads threads = {in_two_pieces, nullptr};
-
- private:
-  static char* at(std::vector<uint64_t>& v) { return reinterpret_cast<char*>(v.data()); }
-  static void in_two_pieces(void*, pock_kernel fn, void* const* args, int64_t n) {
-    fn(args, 0, n / 2);
-    fn(args, n / 2, n);
-  }
-  TempDir folder_;
-  void* handle_ = nullptr;
-  std::vector<uint64_t> arena_, params_, state_;
-  std::vector<float> scalars_;
-};
-
-std::vector<int32_t> labels(unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<int32_t> v(kBatch);
-  for (int32_t& x : v) x = static_cast<int32_t>(random() % kClasses);
-  return v;
-}
-
-constexpr uint64_t kSeed = 0x123456789abcdef0;
+std::vector<int32_t> labels(unsigned seed) { return random_ids(kBatch, kClasses, seed); }
 
 void expect_training_like_interpreter(Compiled c, bool alone = false) {
-  Step step(c.program);
-  const pock_threads* threads = alone ? nullptr : &step.threads;
-  ASSERT_TRUE(step.table);
-  Memory m = initial_memory(*c.train);
-  std::vector<double> hypers;
-  for (uint32_t i = 0; i < step.table->hyper_count; ++i) hypers.push_back(step.table->hypers[i].value);
-  for (int s = 1; s <= 3; ++s) {
-    const std::vector<float> x = random_floats(kBatch * kFeatures, 100 + s);
-    const std::vector<int32_t> y = labels(s);
-    std::memcpy(step.memory.arena + step.table->inputs[0].offset, x.data(), x.size() * 4);
-    std::memcpy(step.memory.arena + step.table->inputs[1].offset, y.data(), y.size() * 4);
-    m.set(c.train->find("x"), make_data(x));
-    m.set(c.train->find("labels"), make_data(y.data(), y.size() * 4));
-    step.table->scalars(hypers.data(), s, 1, kSeed, s, step.memory.scalars);
-    for (size_t i = 0; i < c.train->scalars().size(); ++i)
-      m.set(c.train->scalars()[i], make_data({step.memory.scalars[1 + i]}));
-    evaluate(*c.train, m);
-    step.table->forward(&step.memory, threads);
-    float loss;
-    std::memcpy(&loss, step.memory.arena + step.table->loss_offset, 4);
-    EXPECT_EQ(loss, static_cast<float>(m.read(c.train->outputs()[0])[0]));
-    step.table->update(&step.memory, threads);
-    for (uint32_t i = 0; i < step.table->tensor_count; ++i) {
-      const pock_tensor& t = step.table->tensors[i];
-      const std::string name = t.slot ? std::string(t.name) + "." + t.slot : t.name;
-      const Value* v = c.train->find(name);
-      ASSERT_TRUE(v) << name;
-      const char* block = t.role == POCK_OPTIMIZER ? step.memory.state
-                          : t.role == POCK_FROZEN  ? step.memory.weights
-                                                   : step.memory.params;
-      ASSERT_EQ(std::memcmp(block + t.offset, m.raw(v)->data(), t.bytes), 0) << name << " after step " << s;
-    }
-  }
+  train_both_ways(c.program, kClasses, alone);
 }
 
 TEST(Program, TrainsLikeTheInterpreter) {

@@ -1,0 +1,47 @@
+// The training step of a program, compiled to an object file and loaded into this process.
+//
+//   Step step(program);
+//   step.table->forward(&step.memory, &step.threads);
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "../../runtime/pock.h"
+#include "pock/codegen/compile.h"
+#include "support/support.h"
+
+namespace pock {
+
+// As a caller of the library would drive it. `table` is null where it cannot be loaded.
+class Step {
+ public:
+  explicit Step(Program&);
+  ~Step();
+  Step(const Step&) = delete;
+
+  const struct pock_program* table = nullptr;
+  pock_buffers memory;   // an arena of NaN, parameters as the program has them
+  pock_threads threads;  // cuts in two pieces
+
+ private:
+  test::TempDir folder_;
+  void* handle_ = nullptr;
+  std::vector<uint64_t> arena_, params_, state_;
+  std::vector<float> scalars_;
+};
+
+std::vector<float> random_floats(int64_t n, unsigned seed);  // from -1 to 1
+std::vector<int32_t> random_ids(int64_t n, int64_t classes, unsigned seed);
+
+struct Learned {
+  std::vector<float> losses;  // of each step
+  std::map<std::string, std::string>
+      tensors;  // bytes of parameters, statistics and optimizer state at the end
+};
+// Trains for three steps on random samples, compiled and interpreted: every bit must be the same after each.
+// `alone`: the program is given no threads.
+Learned train_both_ways(Program&, int64_t classes, bool alone = false);
+
+}  // namespace pock
