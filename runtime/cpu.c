@@ -9,12 +9,12 @@ static void cpuid(uint32_t leaf, uint32_t out[4]) {
 
 // Where cpuid tells of each enum pock_cpu, and what the system must then save when it switches threads.
 static const struct {
-  uint8_t word, bit, saved;  // word 0: leaf 1, ecx; 1: leaf 7, ebx
+  uint8_t word, bit, saved;  // word 0: leaf 1, ecx; 1: leaf 7, ebx; 2: leaf 7, ecx
 } features[] = {{1, 5, 0x06},  {0, 12, 0x06}, {1, 16, 0xE6}, {1, 31, 0xE6}, {1, 30, 0xE6},
-                {1, 17, 0xE6}, {1, 8, 0},     {0, 29, 0x06}, {1, 28, 0xE6}};
+                {1, 17, 0xE6}, {1, 8, 0},     {0, 29, 0x06}, {1, 28, 0xE6}, {2, 11, 0xE6}};
 
 uint64_t pock_cpu_have(void) {
-  uint32_t r[4], words[2], saved = 0, saved_high;
+  uint32_t r[4], words[3], saved = 0, saved_high;
   cpuid(0, r);
   uint32_t leaves = r[0];
   cpuid(1, r);
@@ -22,6 +22,7 @@ uint64_t pock_cpu_have(void) {
   if (words[0] >> 27 & 1) __asm__ volatile("xgetbv" : "=a"(saved), "=d"(saved_high) : "c"(0));
   cpuid(7, r);
   words[1] = leaves < 7 ? 0 : r[1];
+  words[2] = leaves < 7 ? 0 : r[2];
   uint64_t have = 0;
   for (uint32_t i = 0; i < sizeof features / sizeof *features; ++i) {
     bool there = words[features[i].word] >> features[i].bit & 1;
@@ -63,7 +64,7 @@ void pock_flush_denormals(void) { pock_set_float_mode(1 << 24 /* FZ */); }
 
 void pock_put_cpu(struct pock_text* out, uint64_t bits) {
   static const char names[][12] = {"avx2",     "fma",  "avx512f", "avx512vl", "avx512bw",
-                                   "avx512dq", "bmi2", "f16c",    "avx512cd"};
+                                   "avx512dq", "bmi2", "f16c",    "avx512cd", "avx512vnni"};
   const char* separator = "";
   for (uint32_t i = 0; i < 64; ++i) {
     if (!(bits >> i & 1)) continue;

@@ -179,7 +179,8 @@ enum pock_cpu {
   POCK_CPU_AVX512DQ = 1 << 5,
   POCK_CPU_BMI2 = 1 << 6,
   POCK_CPU_F16C = 1 << 7,
-  POCK_CPU_AVX512CD = 1 << 8
+  POCK_CPU_AVX512CD = 1 << 8,
+  POCK_CPU_AVX512VNNI = 1 << 9
 };
 
 extern const struct pock_program pock_program;

@@ -1,6 +1,7 @@
 #include "llvm/emit_expr.h"
 
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
 
 #include "pock/support/diag.h"
 
@@ -195,6 +196,14 @@ Value* emit_operation(IRBuilderBase& b, const ExprNode& e, std::vector<Value*> v
       return is_signed(in) ? b.CreateAShr(v[0], v[1]) : b.CreateLShr(v[0], v[1]);
   }
   POCK_CHECK(false, "no instruction for scalar operation {}", static_cast<int>(e.op));
+}
+
+Value* emit_byte_dot(IRBuilderBase& b, Value* sum, Value* unsigned_bytes, Value* signed_bytes) {
+  const unsigned lanes = lanes_of(sum);
+  const llvm::Intrinsic::ID id = lanes == 16  ? llvm::Intrinsic::x86_avx512_vpdpbusd_512
+                                 : lanes == 8 ? llvm::Intrinsic::x86_avx512_vpdpbusd_256
+                                              : llvm::Intrinsic::x86_avx512_vpdpbusd_128;
+  return b.CreateIntrinsic(id, {}, {sum, unsigned_bytes, signed_bytes});
 }
 
 }  // namespace pock

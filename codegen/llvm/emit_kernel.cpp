@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <unordered_map>
 
 #include "llvm/emit_expr.h"
@@ -31,10 +32,57 @@ namespace {
 
 // Of the 256 KiB that a thread of the runtime has (runtime/threads_linux.c).
 constexpr int64_t kMostStack = 128 << 10;
-constexpr int kTurned =
-    4;  // neighbours that load_turned takes at once: what a vector register's quarter holds
+// Neighbours that load_turned takes at once: what a vector register's quarter holds.
+constexpr int kTurned = 4;
+// Products of bytes that one instruction adds to a word.
+constexpr int kDot = 4;
 
 bool is_argument(const BufferRef& b) { return b->space < Space::reg; }
+
+// Whether what the loop's iterations load, one after the other, are neighbours in memory.
+bool are_neighbours(const Expr& load, const Stmt& loop) {
+  for (size_t axis = 0; axis < load->args.size(); ++axis) {
+    int64_t stride = 0;
+    if (!loop::linear_stride(load->args[axis], loop.var, &stride)) return false;
+    if (stride * loop.step != (axis + 1 == load->args.size())) return false;
+  }
+  return true;
+}
+
+bool loads_anything(const std::vector<Expr>& index) {
+  return std::any_of(index.begin(), index.end(),
+                     [](const Expr& e) { return e->op == ScalarOp::load || loads_anything(e->args); });
+}
+
+// sum + i32(unsigned_byte) * i32(signed_byte)
+struct ByteProduct {
+  Expr sum, unsigned_byte, signed_byte;  // loads
+};
+
+// What the loop's iterations add to a register, where the bytes of one iteration are neighbours of the next one's.
+std::optional<ByteProduct> byte_product(const Stmt& s, const Stmt& loop) {
+  if (s.kind != StmtKind::store || s.buffer->space != Space::reg || s.value->op != ScalarOp::add ||
+      s.value->type != DType::i32 || loads_anything(s.index))
+    return std::nullopt;
+  const Expr sum = loop::load(s.buffer, s.index);
+  if (uses(sum, loop.var.get())) return std::nullopt;
+  for (int first : {0, 1}) {
+    const Expr& product = s.value->args[1 - first];
+    if (!loop::same(s.value->args[first], sum) || product->op != ScalarOp::mul) continue;
+    ByteProduct found{sum, {}, {}};
+    for (const Expr& factor : product->args) {
+      if (factor->op != ScalarOp::cast) continue;
+      const Expr& byte = factor->args[0];
+      if (byte->op != ScalarOp::load || !is_argument(byte->buffer) || loads_anything(byte->args) ||
+          !are_neighbours(byte, loop))
+        continue;
+      if (byte->type == DType::u8) found.unsigned_byte = byte;
+      if (byte->type == DType::i8) found.signed_byte = byte;
+    }
+    if (found.unsigned_byte.get() && found.signed_byte.get()) return found;
+  }
+  return std::nullopt;
+}
 
 // What a loop variable stands for while its body is emitted.
 struct Binding {
@@ -377,13 +425,8 @@ class KernelEmitter {
 
   // Whether the load and those of the next iterations of the unrolled loop, all of which run, are neighbours.
   bool reads_neighbours(const Expr& e) const {
-    if (!unrolled_ || unrolled_->left < kTurned || unrolled_->block != b_.GetInsertBlock()) return false;
-    for (size_t axis = 0; axis < e->args.size(); ++axis) {
-      int64_t stride = 0;
-      if (!loop::linear_stride(e->args[axis], unrolled_->loop->var, &stride)) return false;
-      if (stride * unrolled_->loop->step != (axis + 1 == e->args.size())) return false;
-    }
-    return true;
+    return unrolled_ && unrolled_->left >= kTurned && unrolled_->block == b_.GetInsertBlock() &&
+           are_neighbours(e, *unrolled_->loop);
   }
 
   static bool same_place(const Position& a, const Position& b) {
@@ -407,7 +450,7 @@ class KernelEmitter {
 
   void emit_store(const Stmt& s) {
     begin_statement();
-    Value* v = emit(expanded(s.value));
+    Value* v = dot_ ? emit_dot(*byte_product(s, *dot_)) : emit(expanded(s.value));
     Position p = position(s.buffer, s.index);
     Value* variable = variable_part(p);
     const DType type = s.buffer->type.dtype;
@@ -429,6 +472,56 @@ class KernelEmitter {
       if (type == DType::mask) v = b_.CreateZExt(v, llvm::FixedVectorType::get(b_.getInt8Ty(), lanes_));
       b_.CreateAlignedStore(v, address(s.buffer, variable, p.constant), alignment(s.buffer));
     }
+  }
+
+  // --- dot products of bytes
+
+  // An unrolled loop that does nothing but to add kDot products of neighbouring bytes to the words of a vector. Words
+  // wrap around, so their sum is the same in any order.
+  bool is_dot(const Stmt& s) const {
+    if (!target_.byte_dots || dot_ || s.mode != LoopMode::unroll || s.step != 1 || loop::trips(s) != kDot)
+      return false;
+    const Stmt* inner = &s;
+    int64_t lanes = lanes_;
+    while (inner->body.size() == 1 && inner->body[0].kind == StmtKind::loop) {
+      inner = &inner->body[0];
+      if (inner->lo->op != ScalarOp::constant || inner->hi->op != ScalarOp::constant) return false;
+      if (inner->mode == LoopMode::vector) lanes = loop::trips(*inner);
+    }
+    const bool fits = (lanes == 4 || lanes == 8 || lanes == 16) && lanes <= target_.vector_bits / 32;
+    return fits && inner->body.size() == 1 && byte_product(inner->body[0], s).has_value();
+  }
+
+  void emit_dots(const Stmt& s, int64_t first) {
+    bind_constant(s.var.get(), first);
+    dot_ = &s;
+    statements(s.body);
+    dot_ = nullptr;
+    env_.erase(s.var.get());
+  }
+
+  Value* emit_dot(const ByteProduct& p) {
+    Value* sum = spread(b_, emit(p.sum), lanes_);
+    Value* a = load_words(p.unsigned_byte);
+    return emit_byte_dot(b_, sum, a, load_words(p.signed_byte));
+  }
+
+  // For every lane the kDot bytes from the load's place on, as a word.
+  Value* load_words(const Expr& e) {
+    const BufferRef& buffer = e->buffer;
+    Position p = position(buffer, e->args);
+    Value* variable = variable_part(p);
+    llvm::Type *word = b_.getInt32Ty(), *words = llvm::FixedVectorType::get(word, lanes_);
+    if (!p.scattered && p.lane == kDot)
+      return load_from(buffer, words, address(buffer, variable, p.constant));
+    if (!p.scattered && p.lane == 0)
+      return spread(b_, load_from(buffer, word, address(buffer, variable, p.constant)), lanes_);
+    Value* result = llvm::PoisonValue::get(words);
+    for (unsigned lane = 0; lane < lanes_; ++lane) {
+      Value* where = address(buffer, lane_offset(p, variable, lane), 0);
+      result = b_.CreateInsertElement(result, load_from(buffer, word, where), lane);
+    }
+    return result;
   }
 
   // --- expressions
@@ -521,6 +614,7 @@ class KernelEmitter {
     if (fixed && lo.lo >= hi.hi) return;
     const bool once = fixed && lo.lo + s.step >= hi.hi;
     if (s.mode == LoopMode::vector && !once) return vector_loop(s, lo, hi);
+    if (is_dot(s)) return emit_dots(s, lo.lo);
     if (once || (fixed && s.mode == LoopMode::unroll)) {
       const Unrolled* around = unrolled_;
       for (int64_t i = lo.lo; i < hi.hi; i += s.step) {
@@ -641,6 +735,7 @@ class KernelEmitter {
     BasicBlock* block;
   };
   const Unrolled* unrolled_ = nullptr;  // the innermost one
+  const Stmt* dot_ = nullptr;           // the loop whose iterations the next store adds up at once
   // What load_turned has loaded in this block.
   struct Turned {
     const loop::Buffer* buffer;

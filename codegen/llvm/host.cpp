@@ -63,6 +63,16 @@ class Loaded : public HostKernels {
 
 }  // namespace
 
+std::string assembly(const loop::Kernel& kernel, const Target& target) {
+  llvm::LLVMContext context;
+  llvm::Module module("pock", context);
+  std::unique_ptr<llvm::TargetMachine> machine = make_machine(target, module, Addresses::relative);
+  for (const Phase& phase : emit_kernel(module, target, kernel, kernel.name))
+    phase.function->setLinkage(llvm::GlobalValue::ExternalLinkage);
+  optimize(module, *machine);
+  return to_assembly(module, *machine);
+}
+
 std::unique_ptr<HostKernels> load_kernels(const std::vector<loop::Kernel>& kernels, const Target& target) {
   return std::make_unique<Loaded>(kernels, target);
 }

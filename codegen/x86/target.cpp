@@ -24,6 +24,7 @@ constexpr Feature kAvx512[] = {{"avx512f", POCK_CPU_AVX512F},
                                {"avx512bw", POCK_CPU_AVX512BW},
                                {"avx512dq", POCK_CPU_AVX512DQ},
                                {"avx512cd", POCK_CPU_AVX512CD}};
+constexpr Feature kVnni[] = {{"avx512vnni", POCK_CPU_AVX512VNNI}};
 
 // Adds the features to those of the target where its cpu has them all.
 template <size_t n>
@@ -54,6 +55,7 @@ Target x86_target(const std::string& name, const std::string& cpu) {
   if (use(t, really, kAvx512)) {
     t.vector_bits = 512;  // 32 registers: 26 for the tile and what it is multiplied with
     t.tile = {.rows = 8, .cols = 3};
+    t.byte_dots = use(t, really, kVnni);
   } else {
     t.vector_bits = 256;  // 16 registers
     t.tile = {.rows = 4, .cols = 2};

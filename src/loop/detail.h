@@ -24,8 +24,6 @@ bool operands_fit(ScalarOp, const std::vector<Expr>& args, DType type);
 // Of an operation on integers, what it gives; false for others and for bitcasts.
 bool fold(ScalarOp, const std::array<int64_t, 3>& args, DType type, int64_t* out);
 
-// Structural equality; variables and buffers are compared by identity.
-bool same(const Expr&, const Expr&);
 inline bool is_constant(const Expr& e) { return e->op == ScalarOp::constant; }
 inline bool is_constant(const Expr& e, int64_t v) {
   return e->op == ScalarOp::constant && !is_float(e->type) && e->integer == v;

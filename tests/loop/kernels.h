@@ -10,7 +10,30 @@
 
 namespace pock::loop {
 
+// An int8 convolution, channels last: u8 inputs around the zero point 119, weights in places of four input channels, words
+// that sum up, and a requantised result around -5. `ws` holds the weights' sums over input channels, since
+// sum (x - 119) * w = sum x * w - 119 * sum w; `inside` says which results were not clamped.
+constexpr const char* kConvInt8 =
+    R"(kernel @conv_int8(in x: u8[2,3,4,10], in w: i8[3,3,3,21,4], in ws: i32[3,3,21], in b: i32[21], in s: f32[21],
+                  out y: i8[2,3,4,21], out inside: mask[2,3,4,21]) {
+  each n in 0..2 { each oc in 0..21 { each oy in 0..3 { each ox in 0..4 {
+    reg acc: i32
+    acc = b[oc]
+    for ky in max(0, 1 - oy)..min(3, 4 - oy) { for kx in max(0, 1 - ox)..min(3, 5 - ox) {
+      acc = acc - ws[ky,kx,oc] * 119
+      for ic in 0..10 {
+        acc = acc + i32(x[n,oy + ky - 1,ox + kx - 1,ic]) * i32(w[ky,kx,floordiv(ic, 4),oc,mod(ic, 4)])
+      }
+    } }
+    reg v: f32
+    v = round_even(f32(acc) * s[oc]) - 5
+    y[n,oy,ox,oc] = i8(v)
+    inside[n,oy,ox,oc] = -128 <= v && v <= 127
+  } } } }
+})";
+
 constexpr const char* kKernels[] = {
+    kConvInt8,
     R"(kernel @matmul(in a: f32[7,5], in b: f32[5,19], out y: f32[7,19]) {
   each i in 0..7 { each j in 0..19 {
     reg acc: f32
@@ -218,6 +241,8 @@ struct Arguments {
       for (int64_t i = 0; i < b->type.elements(); ++i) {
         if (b->type.dtype == DType::f32)
           static_cast<float*>(pointers.back())[i] = std::uniform_real_distribution<float>(-1, 1)(random);
+        else if (size_of(b->type.dtype) == 1)
+          static_cast<uint8_t*>(pointers.back())[i] = static_cast<uint8_t>(random());
         else
           static_cast<int32_t*>(pointers.back())[i] = static_cast<int32_t>(random() % 6);
       }

@@ -102,7 +102,7 @@ std::string library_header(const Program&);
 // The schedule for a kernel on a target: by the shape of its loops, never by the operator's name.
 loop::Schedule schedule_for(const loop::Kernel&, const Target&);
 
-// Kernels compiled into this process: for tests and benchmarks.
+// For tests and benchmarks: kernels compiled into this process, and what they are compiled to.
 class HostKernels {
  public:
   virtual ~HostKernels() = default;
@@ -111,5 +111,6 @@ class HostKernels {
   virtual void run(int kernel, const std::vector<void*>& args, int pieces = 1) const = 0;
 };
 std::unique_ptr<HostKernels> load_kernels(const std::vector<loop::Kernel>&, const Target&);
+std::string assembly(const loop::Kernel&, const Target&);
 
 }  // namespace pock

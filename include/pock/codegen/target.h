@@ -23,6 +23,8 @@ struct Target {
   uint64_t cpu_needs = 0;  // the same as enum pock_cpu bits (runtime/pock.h): checked when a program starts
   int vector_bits = 256;
   Tile tile;
+  bool byte_dots =
+      false;  // one instruction adds four products of unsigned and signed bytes to each of 4, 8 or 16 words
   int64_t cache = 8 << 20;  // bytes that a thread can hope to find there again: of more, all come from memory
   int threads = 4;          // planned for, where nobody says otherwise
   // Bitcode to link into programs and into libraries.

@@ -67,6 +67,8 @@ Kernel drop(Kernel, const BufferRef& stored);  // stores nothing there
 Kernel simplify(const Kernel&);
 // What schedules ask. How much a unit step of `v` moves the expression, if that is the same everywhere.
 bool linear_stride(const Expr&, const VarRef& v, int64_t* stride);
+// Structural equality; variables and buffers are compared by identity.
+bool same(const Expr&, const Expr&);
 // Whether the variable occurs, in indices of loads too.
 bool uses(const Expr&, const Var*);
 // Whether a bound or condition inside depends on the variable.
