@@ -190,6 +190,7 @@ class KernelEmitter {
   }
 
   void declare(const BufferRef& buffer) {
+    if (buffer->space == Space::shared) refuse_blocks("shared " + buffer->name);
     Slot s;
     if (lanes_) s.lanes = vector_var_, s.width = lanes_;
     llvm::Type* type = storage_type(buffer);
@@ -585,6 +586,11 @@ class KernelEmitter {
     for (const Stmt& s : body) statement(s);
   }
 
+  [[noreturn]] void refuse_blocks(const std::string& what) const {
+    throw error("kernel {}: {} is for blocks of threads, which target {} does not have", kernel_.name, what,
+                target_.name);
+  }
+
   void statement(const Stmt& s) {
     switch (s.kind) {
       case StmtKind::loop:
@@ -596,7 +602,7 @@ class KernelEmitter {
       case StmtKind::when:
         return emit_when(s);
       case StmtKind::barrier:
-        return;  // one thread runs an iteration of the parallel loop from start to end
+        refuse_blocks("a barrier");
     }
   }
 
@@ -609,6 +615,7 @@ class KernelEmitter {
   }
 
   void emit_loop(const Stmt& s) {
+    if (s.mode == LoopMode::thread) refuse_blocks("thread loop " + s.var->name);
     const Range lo = range(s.lo), hi = range(s.hi);
     const bool fixed = lo.single() && hi.single();
     if (fixed && lo.lo >= hi.hi) return;

@@ -115,8 +115,11 @@ enum class Code : uint8_t {
   loop_end,
   loop_begin_reverse,
   loop_end_reverse,
-  skip_unless,         // jumps by imm where slot a is 0
-  multiply_accumulate  // a whole loop over dst = fma(x, y, dst); see compile
+  skip_unless,          // jumps by imm where slot a is 0
+  multiply_accumulate,  // a whole loop over dst = fma(x, y, dst); see compile
+  // Every thread of blocks[a] runs what follows up to halt, by turns that end at a barrier; it goes on imm further.
+  threads,
+  barrier
 };
 
 struct Instruction {
@@ -135,6 +138,11 @@ struct Program {
     int64_t last = 0;      // mask: length of a row
   };
   std::vector<Memory> buffers;
+  struct Block {
+    std::vector<std::pair<uint32_t, int64_t>> axes;  // variable's slot and extent, outermost first
+    size_t first = 0, last = 0;                      // the buffers that each thread has for itself
+  };
+  std::vector<Block> blocks;
 };
 
 Program compile(const Kernel&, Precision, bool reverse);

@@ -106,7 +106,7 @@ class Compiler {
       case StmtKind::reg:
         return declare(s.buffer.get(), -1);
       case StmtKind::barrier:
-        return;
+        return emit({.code = Code::barrier});
     }
   }
 
@@ -125,7 +125,29 @@ class Compiler {
     emit(*after);
   }
 
+  static bool is_thread(const Stmt& s) { return s.kind == StmtKind::loop && s.mode == LoopMode::thread; }
+
+  // Thread loops directly inside each other. What is computed of their variables alone, each thread computes.
+  void threads(const Stmt& outermost) {
+    values_.clear();
+    Program::Block block{.first = program_.buffers.size()};
+    levels_.emplace_back();
+    const Stmt* s = &outermost;
+    for (;; s = &s->body[0]) {
+      const uint32_t variable = slot();
+      vars_[s->var.get()] = {variable, levels_.size() - 1};
+      block.axes.emplace_back(variable, s->hi->integer);
+      if (s->body.size() != 1 || !is_thread(s->body[0])) break;
+    }
+    body(s->body);
+    block.last = program_.buffers.size();
+    close({.code = Code::threads, .a = static_cast<uint32_t>(program_.blocks.size())},
+          Instruction{.code = Code::halt});
+    program_.blocks.push_back(std::move(block));
+  }
+
   void loop(const Stmt& s) {
+    if (is_thread(s)) return threads(s);
     values_.clear();
     uint32_t lo = value(s.lo), hi = value(s.hi), variable = slot();
     if (level(s.hi) < 0) {  // the body may change what it was read from
@@ -450,6 +472,10 @@ class Compiler {
 
 }  // namespace
 
-Program compile(const Kernel& k, Precision p, bool reverse) { return Compiler(p, reverse).run(k); }
+Program compile(const Kernel& k, Precision p, bool reverse) {
+  Program program = Compiler(p, reverse).run(k);
+  if (!program.blocks.empty()) verify(k);  // or threads might miss what others do
+  return program;
+}
 
 }  // namespace pock::loop

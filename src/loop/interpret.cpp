@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <type_traits>
 
 #include "bytecode.h"
@@ -171,12 +172,14 @@ int64_t saturate(T v, int64_t lowest, int64_t highest) {
     element<T>(memories, *i, s) = static_cast<T>(s[i->dst].member); \
     break;
 
-// Runs until halt. One body, compiled twice: see below.
+// Runs until halt, or to where threads meet. One body, compiled twice: see below.
 #define POCK_RUN                                                                                     \
   for (;; ++i) {                                                                                     \
     switch (i->code) {                                                                               \
       case Code::halt:                                                                               \
-        return;                                                                                      \
+      case Code::threads:                                                                            \
+      case Code::barrier:                                                                            \
+        return i;                                                                                    \
       case Code::move:                                                                               \
         s[i->dst] = s[i->a];                                                                         \
         break;                                                                                       \
@@ -279,18 +282,64 @@ int64_t saturate(T v, int64_t lowest, int64_t highest) {
     }                                                                                                \
   }
 
-void run_portable(const Instruction* i, Slot* s, Memory* memories){POCK_RUN}
+const Instruction* run_portable(const Instruction* i, Slot* s, Memory* memories){POCK_RUN}
 #if defined(POCK_FMA)
-POCK_FMA void run_fast(const Instruction* i, Slot* s, Memory* memories) {
+POCK_FMA const Instruction* run_fast(const Instruction* i, Slot* s, Memory* memories) {
   POCK_RUN
 }
 #endif
 
-void run(const Instruction* i, Slot* s, Memory* memories) {
+// The instruction where it stopped.
+const Instruction* run(const Instruction* i, Slot* s, Memory* memories) {
 #if defined(POCK_FMA)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return run_fast(i, s, memories);
 #endif
-  run_portable(i, s, memories);
+  return run_portable(i, s, memories);
+}
+
+using Bytes = std::vector<std::byte>;
+
+Bytes local(const Program::Memory& m) {
+  return Bytes(m.bytes, std::byte{0xff});  // NaN: what is read must have been written
+}
+
+// One of a block, with registers of its own.
+struct Thread {
+  std::vector<Slot> slots;
+  std::vector<Memory> memories;
+  std::vector<Bytes> own;
+
+  Thread(int64_t index, const Program& p, const Program::Block& b, const std::vector<Slot>& s,
+         const std::vector<Memory>& m)
+      : slots(s), memories(m) {
+    for (size_t axis = b.axes.size(); axis-- > 0;) {
+      const auto [variable, extent] = b.axes[axis];
+      slots[variable].i = index % extent;
+      index /= extent;
+    }
+    for (size_t i = b.first; i < b.last; ++i) memories[i].data = own.emplace_back(local(p.buffers[i])).data();
+  }
+};
+
+// From barrier to barrier, one thread after the other.
+void run_block(const Program& p, const Instruction* start, const std::vector<Slot>& slots,
+               const std::vector<Memory>& memories, bool reverse) {
+  const Program::Block& block = p.blocks[start->a];
+  int64_t count = 1;
+  for (const auto& [variable, extent] : block.axes) count *= extent;
+  std::vector<Thread> threads;
+  for (int64_t i = 0; i < count; ++i)
+    threads.emplace_back(reverse ? count - 1 - i : i, p, block, slots, memories);
+  const Instruction* at = start;
+  do {
+    const Instruction* from = at + 1;
+    at = nullptr;
+    for (Thread& t : threads) {
+      const Instruction* stopped = run(from, t.slots.data(), t.memories.data());
+      POCK_CHECK(!at || stopped == at, "threads of a block wait at different barriers");
+      at = stopped;
+    }
+  } while (at->code == Code::barrier);
 }
 
 }  // namespace
@@ -300,17 +349,21 @@ void interpret(const Kernel& k, const std::vector<void*>& args, Precision p, boo
              args.size());
   Program program = compile(k, p, reverse);
   std::vector<Memory> memories;
-  std::vector<std::vector<std::byte>> locals;
+  std::vector<Bytes> locals;
   for (const Program::Memory& m : program.buffers) {
-    if (m.argument < 0)
-      locals.emplace_back(m.bytes, std::byte{0xff});  // NaN: what is read must have been written
+    if (m.argument < 0) locals.push_back(local(m));
     auto* data = m.argument < 0 ? locals.back().data()
                                 : static_cast<std::byte*>(args[static_cast<size_t>(m.argument)]);
     memories.push_back({data, m.elements, m.last});
   }
-  if (p == Precision::f64) return run(program.code.data(), program.slots.data(), memories.data());
-  FlushDenormals flush;
-  run(program.code.data(), program.slots.data(), memories.data());
+  std::optional<FlushDenormals> flush;
+  if (p == Precision::f32) flush.emplace();
+  const Instruction* i = program.code.data();
+  while ((i = run(i, program.slots.data(), memories.data()))->code != Code::halt) {
+    POCK_CHECK(i->code == Code::threads, "kernel {}: a barrier outside of thread loops", k.name);
+    run_block(program, i, program.slots, memories, reverse);
+    i += i->imm;
+  }
 }
 
 }  // namespace pock::loop

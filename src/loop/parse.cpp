@@ -249,6 +249,8 @@ class Parser {
       s.mode = LoopMode::unroll;
     else if (accept("vector"))
       s.mode = LoopMode::vector;
+    else if (accept("thread"))
+      s.mode = LoopMode::thread;
     s.var = std::make_shared<const Var>(Var{name});
     scope_.push_back({name, s.var, nullptr});
     s.body = block();

@@ -132,7 +132,7 @@ class Printer {
   void stmt(const Stmt& s, int depth) {
     switch (s.kind) {
       case StmtKind::loop: {
-        constexpr const char* kModes[] = {"", " parallel", " unroll", " vector"};
+        constexpr const char* kModes[] = {"", " parallel", " unroll", " vector", " thread"};
         std::string step = s.step == 1 ? "" : fmt::format(" step {}", s.step);
         line(depth,
              fmt::format("{} {} in {}..{}{}{} {{", s.independent ? "each" : "for", s.var->name,

@@ -115,7 +115,7 @@ class Simplifier {
     Expr length = s.hi - s.lo;
     Range trip = range(length);
     if (trip.known_hi() && trip.hi <= 0) return false;
-    if (is_constant(length) && length->integer <= s.step) {
+    if (is_constant(length) && length->integer <= s.step && s.mode != LoopMode::thread) {
       inlined(s.body, {{{s.var.get(), s.lo}}, {}}, out);
       return false;
     }

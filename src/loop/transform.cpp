@@ -505,9 +505,19 @@ Schedule parse_schedule(const std::string& text) {
   }
 }
 
+// A step on a block's threads could make other threads of them, or part them at a barrier.
+static void keep_threads(const Stmts& body, const Step& step) {
+  for (const Stmt& s : body) {
+    const bool condition = s.mode != LoopMode::thread || s.var->name != step.axis;
+    POCK_CHECK(condition, "{}: {} runs over the threads of a block", to_string(step), step.axis);
+    keep_threads(s.body, step);
+  }
+}
+
 Kernel transformed(const Kernel& k, const Schedule& schedule) {
   Kernel result = k;
   for (const Step& s : schedule) {
+    keep_threads(result.body, s);
     if (s.kind == Step::merge)
       result = merge(result, s.axis, s.other);
     else if (s.kind == Step::hoist)

@@ -26,7 +26,10 @@ class Verifier {
       if (s.kind == StmtKind::reg) declared.push_back(s.buffer.get());
       stmt(s);
     }
-    for (const Buffer* b : declared) buffers_.erase(b);
+    for (const Buffer* b : declared) {
+      buffers_.erase(b);
+      block_.erase(b);
+    }
   }
 
  private:
@@ -48,18 +51,33 @@ class Verifier {
         POCK_CHECK(static_cast<int>(s.index.size()) == s.buffer->type.rank() &&
                        s.value->type == s.buffer->type.dtype,
                    "kernel {}: a store to {}: {}", kernel_.name, s.buffer->name, to_string(s.buffer->type));
+        POCK_CHECK(s.buffer->space != Space::reg || threads_.empty() || block_.count(s.buffer.get()),
+                   "kernel {}: threads store to {}, which is not their own", kernel_.name, s.buffer->name);
+        is_reached(*s.buffer);
         for (const Expr& i : s.index) index(i);
         expr(s.value);
         break;
       case StmtKind::reg:
+        POCK_CHECK(s.buffer->space != Space::shared || threads_.empty(),
+                   "kernel {}: shared {} declared by a single thread", kernel_.name, s.buffer->name);
         POCK_CHECK(s.buffer->space >= Space::reg, "kernel {}: {} declared in space {}", kernel_.name,
                    s.buffer->name, to_string(s.buffer->space));
         POCK_CHECK(buffers_.insert(s.buffer.get()).second, "kernel {}: {} declared twice", kernel_.name,
                    s.buffer->name);
+        if (s.buffer->space == Space::shared || !threads_.empty()) block_.insert(s.buffer.get());
         break;
       case StmtKind::barrier:
+        POCK_CHECK(!threads_.empty(), "kernel {}: a barrier outside of thread loops", kernel_.name);
+        POCK_CHECK(uneven_.empty(), "kernel {}: a barrier that {} may keep threads from", kernel_.name,
+                   uneven_);
         break;
     }
+  }
+
+  // Shared memory is seen by the threads that stand beside its declaration.
+  void is_reached(const Buffer& b) const {
+    POCK_CHECK(b.space != Space::shared || (!threads_.empty() && block_.count(&b)),
+               "kernel {}: shared {} is used outside of its block's threads", kernel_.name, b.name);
   }
 
   void loop(const Stmt& s) {
@@ -77,15 +95,44 @@ class Verifier {
       POCK_CHECK(s.independent && is_constant(s.lo, 0) && is_constant(s.hi) && s.hi->integer > 0 &&
                      s.step == 1 && !lane_,
                  "kernel {}: vector loop {} is not an innermost `each` over 0..W", kernel_.name, name);
+    if (s.mode == LoopMode::thread)
+      POCK_CHECK(s.independent && is_constant(s.lo, 0) && is_constant(s.hi) && s.hi->integer > 0 &&
+                     s.step == 1 && !lane_ && (threads_.empty() || is_only_),
+                 "kernel {}: thread loop {} is not an `each` over 0..N, alone in the one around",
+                 kernel_.name, name);
     POCK_CHECK(vars_.insert(s.var.get()).second, "kernel {}: loop {} inside itself", kernel_.name, name);
     const Var* outer = lane_;
     if (s.mode == LoopMode::vector) lane_ = s.var.get();
+    if (s.mode == LoopMode::thread) threads_.push_back(s.var.get());
     nested(s);
+    if (s.mode == LoopMode::thread) threads_.pop_back();
     lane_ = outer;
     vars_.erase(s.var.get());
   }
 
+  // Whether all threads come by what is inside equally often.
+  bool is_even(const Stmt& s) const {
+    if (s.mode == LoopMode::thread) return true;
+    if (s.kind == StmtKind::loop && s.independent) return false;
+    for (const Expr* e : {&s.lo, &s.hi, &s.value})
+      if (e->get() && differs(*e)) return false;
+    return true;
+  }
+  bool differs(const Expr& e) const {
+    if (e->op == Op::load) return true;
+    return std::any_of(threads_.begin(), threads_.end(), [&](const Var* v) { return e->var.get() == v; }) ||
+           std::any_of(e->args.begin(), e->args.end(), [&](const Expr& a) { return differs(a); });
+  }
+
   void nested(const Stmt& s) {
+    const std::string uneven = uneven_;
+    if (!threads_.empty() && !is_even(s))
+      uneven_ = s.kind == StmtKind::loop ? "loop " + s.var->name : "a condition";
+    const bool was_only = std::exchange(is_only_, s.mode == LoopMode::thread && s.body.size() == 1);
+    // Shared memory stays behind on the way to other blocks.
+    const bool leaves = threads_.empty();
+    std::unordered_set<const Buffer*> block;
+    if (leaves) block.swap(block_);
     ++depth_;
     if (s.kind == StmtKind::loop && lane_ && s.var.get() != lane_)
       for (const Expr& bound : {s.lo, s.hi})
@@ -93,6 +140,9 @@ class Verifier {
                    kernel_.name, s.var->name, lane_->name);
     body(s.body);
     --depth_;
+    if (leaves) block_.swap(block);
+    is_only_ = was_only;
+    uneven_ = uneven;
   }
 
   void index(const Expr& e) {
@@ -116,6 +166,7 @@ class Verifier {
                  e->buffer->name);
       POCK_CHECK(static_cast<int>(e->args.size()) == e->buffer->type.rank(), "kernel {}: indices of {}",
                  kernel_.name, e->buffer->name);
+      is_reached(*e->buffer);
     }
     for (const Expr& a : e->args) visit(a, seen);
   }
@@ -125,6 +176,10 @@ class Verifier {
   std::unordered_set<const Var*> vars_;
   const Var* lane_ = nullptr;
   int depth_ = 0;
+  std::vector<const Var*> threads_;          // the variables of the thread loops around
+  std::unordered_set<const Buffer*> block_;  // the block's shared memory and the threads' registers, in scope
+  std::string uneven_;                       // what may keep threads from coming here
+  bool is_only_ = false;                     // directly inside a thread loop that holds nothing else
 };
 
 // Counts by running the loops, but a loop whose variable decides no bound or condition inside runs once.

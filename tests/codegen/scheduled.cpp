@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "compare.h"
+#include "pock/support/diag.h"
 
 namespace pock {
 namespace {
@@ -117,6 +118,22 @@ TEST(Scheduled, StepsAndClippedBounds) {
   }
 }
 )");
+}
+
+// Blocks of threads are a GPU's.
+TEST(Scheduled, ThreadsOfABlockAreRefused) {
+  for (const auto& [body, what] :
+       {std::pair("each t in 0..4 thread { y[t] = 1 }", "thread loop t is"),
+        std::pair("shared s: f32", "shared s is"), std::pair("barrier", "a barrier is")}) {
+    const loop::Kernel k = loop::parse_kernel(fmt::format("kernel @k(out y: f32[4]) {{ {} }}", body));
+    try {
+      load_kernels({k}, test_targets()[0]);
+      ADD_FAILURE() << body;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.what(),
+                fmt::format("kernel k: {} for blocks of threads, which target host does not have", what));
+    }
+  }
 }
 
 }  // namespace

@@ -134,12 +134,18 @@ TEST(LoopText, RoundTrip) {
         y[i,k] = f32(i32(x[i,k] < lr) + 1)
       }
     }
-    barrier
     each l in 0..8 vector {
       y[i,l] = fma(x[i,l], 2, round_even(sqrt(abs(lr))))
     }
     each u in 0..2 unroll {
       x6[u,i * 2 + u + 3] = 0
+    }
+  }
+  each t0 in 0..2 thread {
+    each t1 in 0..1 thread {
+      s[t0] = lr
+      barrier
+      y[t0,t1] = s[1 - t0]
     }
   }
 }

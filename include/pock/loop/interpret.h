@@ -18,7 +18,8 @@ enum class Precision { f32, f64 };
 
 // `args[i]` points to the elements of kernel.args[i] (f32 buffers: float or double by precision; workspace
 // included). Iterations of `each` loops run forwards, or backwards where `reverse`: the result must not
-// depend on it.
+// depend on it. So do the threads of a block, from barrier to barrier. Throws std::logic_error at an element out of
+// bounds, and where blocks of threads break the rules of loop.h.
 void interpret(const Kernel&, const std::vector<void*>& args, Precision = Precision::f32,
                bool reverse = false);
 

@@ -23,6 +23,12 @@
 // joined in between. A `vector` loop is an `each` with constant bounds 0..W that holds no other one; the
 // bounds of loops inside it do not depend on its variable. `reg` buffers live in the loop body that declares
 // them.
+//
+// Blocks of threads, as GPUs have them. A `thread` loop is an `each` over 0..N with constant N; a nest of them, each the
+// only statement of the one around, runs over the threads of a block. Threads do not see each other before the next
+// `barrier`, where each waits for all: around it stand, inside of the nest, only `for` loops and conditions which are the
+// same for every thread, that is, which use no variable of the nest and load nothing. `shared` buffers belong to a block:
+// declared beside the nest, used inside of it. Threads store into no `reg` but their own.
 #pragma once
 
 #include <memory>
@@ -44,7 +50,7 @@ enum class Space : uint8_t {
   inout,      // arguments of the kernel: tensors in memory
   workspace,  // an argument too; planned like any tensor, alive while the kernel runs
   reg,        // declared in a body; registers once its indices are constant
-  shared      // declared in a body; one a thread block (GPU), else as reg
+  shared      // declared in a body beside thread loops: one a block of threads
 };
 const char* to_string(Space);
 
@@ -168,7 +174,7 @@ Expr bitcast(Expr, DType);
 std::string to_string(const Expr&);
 
 enum class StmtKind : uint8_t { loop, store, reg, when, barrier };
-enum class LoopMode : uint8_t { plain, parallel, unroll, vector };
+enum class LoopMode : uint8_t { plain, parallel, unroll, vector, thread };
 
 struct Stmt {
   StmtKind kind;
