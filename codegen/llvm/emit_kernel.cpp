@@ -264,7 +264,7 @@ class KernelEmitter {
       p.constant += times * r.lo;
       return;
     }
-    Value* v = emit(e);
+    Value* v = emit_place(e);
     if (auto* c = llvm::dyn_cast<llvm::ConstantInt>(v)) {
       p.constant += times * c->getSExtValue();
     } else if (lanes_of(v) == 0) {
@@ -273,6 +273,28 @@ class KernelEmitter {
       Value* scaled = b_.CreateMul(v, spread(b_, integer(times), lanes_));
       p.scattered = p.scattered ? b_.CreateAdd(p.scattered, scaled) : scaled;
     }
+  }
+
+  // One value for the iterations of an unrolled loop that it does not depend on: so that equal positions are seen to be
+  // equal.
+  Value* emit_place(const Expr& e) {
+    std::vector<Value*> variables;
+    if (varies(e, variables)) return emit(e);
+    if (places_in_ != b_.GetInsertBlock()) places_.clear();
+    places_in_ = b_.GetInsertBlock();
+    Place& known = places_[e.get()];
+    if (!known.value || known.variables != variables) known = {emit(e), std::move(variables), e};
+    return known.value;
+  }
+
+  // Whether there is more to a value than those of its variables, which it appends.
+  bool varies(const Expr& e, std::vector<Value*>& variables) {
+    if (e->op == ScalarOp::load) return true;
+    if (e->op == ScalarOp::var) {
+      variables.push_back(bound(e->var.get()).value);
+      return !variables.back();  // lanes
+    }
+    return std::any_of(e->args.begin(), e->args.end(), [&](const Expr& a) { return varies(a, variables); });
   }
 
   // The scalar part of a position: outer loops first, so that partial sums move out of inner loops.
@@ -388,8 +410,9 @@ class KernelEmitter {
   // from every lane, and are turned into vectors of lanes. Null where it is not so.
   Value* load_turned(const Expr& e, const Position& p, Value* variable) {
     const BufferRef& buffer = e->buffer;
+    // A result that lies over an input overwrites what nobody reads later, so loads may come early.
     if (e->type != DType::f32 || p.scattered || lanes_ < kTurned || (lanes_ & (lanes_ - 1)) != 0 ||
-        is_stored_over(buffer))
+        buffer->space != Space::in)
       return nullptr;
     if (turned_in_ != b_.GetInsertBlock()) turned_.clear();
     turned_in_ = b_.GetInsertBlock();
@@ -751,6 +774,14 @@ class KernelEmitter {
   };
   std::vector<Turned> turned_;
   BasicBlock* turned_in_ = nullptr;
+  // What positions in this block are made of.
+  struct Place {
+    Value* value = nullptr;
+    std::vector<Value*> variables;
+    Expr keep;  // the key's owner
+  };
+  std::unordered_map<const loop::ExprNode*, Place> places_;
+  BasicBlock* places_in_ = nullptr;
   // Of the current statement:
   std::unordered_map<const loop::ExprNode*, Value*> cache_;
   std::vector<Expr> owned_;  // keeps the keys of the cache alive

@@ -96,6 +96,7 @@ class Scheduler {
 
   // Rows in the order of memory; what is the same for all of them is computed once for a number of them.
   void pointwise(const Nest& nest) {
+    if (transpose()) return;
     const size_t last = nest.axes.size() - 1;
     if (last == 1 && contiguous(nest.accesses, 1)) once(nest.axes[0], nest.axes[1]);
     vectorize_axis(nest, last);
@@ -116,6 +117,44 @@ class Scheduler {
       steps_ = steps;
       now_ = before;
     }
+  }
+
+  // Where what is apart along the columns is side by side along rows: rows together, whose loads the code generator
+  // turns.
+  bool transpose() {
+    const loop::Schedule steps = steps_;
+    const loop::Kernel before = now_;
+    cut_blocks();
+    const Nest nest = find_nest(now_.body[0]);
+    const size_t column = nest.axes.size() - 1, row = turned_row(nest, column);
+    if (row == nest.axes.size()) {
+      steps_ = steps;
+      now_ = before;
+      return false;
+    }
+    const std::vector<std::string> vectors = columns(nest, column, target_.vector_floats());
+    sink_rows(nest.axes[row], target_.vector_floats());
+    for (const std::string& v : vectors) {
+      add(Step::sink, v);
+      add(Step::vectorize, v);
+    }
+    return true;
+  }
+
+  // The axes' number if there is none.
+  size_t turned_row(const Nest& nest, size_t column) const {
+    const size_t none = nest.axes.size();
+    if (contiguous(nest.accesses, column) || !stores_along(nest, column) ||
+        nest.axes[column].extent < kLeastVector || clips(*nest.core, nest.axes[column].var.get()) ||
+        std::any_of(plain_.args.begin(), plain_.args.end(),
+                    [](const loop::BufferRef& b) { return b->type.dtype != DType::f32; }))
+      return none;
+    for (size_t row = 0; row < column; ++row)
+      if (nest.axes[row].extent >= kLeastVector && tileable(nest, row) &&
+          std::all_of(nest.accesses.begin(), nest.accesses.end(),
+                      [&](const Access& a) { return contiguous(a, column) || a.stride[row] == 1; }))
+        return row;
+    return none;
   }
 
   void vectorize_axis(const Nest& nest, size_t axis) {
@@ -378,10 +417,7 @@ class Scheduler {
   // Loops in the order of the results in memory, cut where a layout cuts an axis; neighbours that are one axis in
   // memory become one.
   void follow_memory() {
-    for (const Axis& axis : find_nest(now_.body[0]).axes)
-      if (int64_t size = block(now_.body, axis.var);
-          size > 1 && axis.extent > size && axis.extent % size == 0)
-        add(Step::split, axis.name, size);
+    cut_blocks();
     for (bool again = true; again;) {
       again = false;
       const Nest nest = find_nest(now_.body[0]);
@@ -400,6 +436,13 @@ class Scheduler {
           again = true;
         }
     }
+  }
+
+  void cut_blocks() {
+    for (const Axis& axis : find_nest(now_.body[0]).axes)
+      if (int64_t size = block(now_.body, axis.var);
+          size > 1 && axis.extent > size && axis.extent % size == 0)
+        add(Step::split, axis.name, size);
   }
 
   static int64_t stored_stride(const Nest& nest, size_t axis) {

@@ -204,6 +204,16 @@ TEST(Schedule, WithoutInnerLoops) {
 }
 
 // A byte of a mask belongs to one thread.
+// Rows and columns that change places in memory: the loads of a vector's worth of rows are turned.
+TEST(Schedule, Transpositions) {
+  EXPECT_EQ(chosen("kernel @t(in x: f32[40,64], out y: f32[64,40]) {"
+                   "  each i in 0..64 { each j in 0..40 { y[i,j] = x[j,i] } } }"),
+            "split(j,8,j.r0) split(i,8) sink(i.i) unroll(i.i) sink(j.i) vectorize(j.i)");
+  EXPECT_EQ(chosen("kernel @panels(in x: f32[4,64,16], out y: f32[64,64]) {"
+                   "  each i in 0..64 { each j in 0..64 { y[i,j] = x[floordiv(i, 16),j,mod(i, 16)] } } }"),
+            "split(i,16) split(j,8,j.r0) split(i.i,8) sink(i.i.i) unroll(i.i.i) sink(j.i) vectorize(j.i)");
+}
+
 TEST(Schedule, ThreadsShareNoByteOfAMask) {
   EXPECT_EQ(
       chosen("kernel @k(in x: f32[100000], out m: mask[100000]) { each i in 0..100000 { m[i] = x[i] < 0 } }"),

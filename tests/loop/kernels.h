@@ -223,6 +223,14 @@ constexpr const char* kKernels[] = {
     y[i,j] = acc
   } }
 })",
+    R"(kernel @panels(in x: f32[3,2,95,8], out y: f32[5,2,24,19]) {
+  each i in 0..5 { each t in 0..2 { each r in 0..24 { each c in 0..19 {
+    y[i,t,r,c] = x[floordiv(r, 8),t,i * 19 + c,mod(r, 8)]
+  } } } }
+})",
+    R"(kernel @transposed(in x: f32[43,37], in z: f32[37,43], out y: f32[37,43]) {
+  each i in 0..37 { each j in 0..43 { y[i,j] = x[j,i] * z[i,j] + x[j,i] } }
+})",
     R"(kernel @gather(in x: f32[6,9], in t: i32[13], out y: f32[13,9]) {
   each i in 0..13 { each j in 0..9 { y[i,j] = x[i64(t[i]),j] } }
 })"};
