@@ -30,8 +30,9 @@ constexpr int64_t kMostRows = 256;
 constexpr int64_t kMostOnce = 2048;     // columns for which that is kept
 constexpr int64_t kMostColumns = 1024;  // whose sums wait side by side, while rows pass
 constexpr int64_t kLeastRun =
-    256;                        // columns of a thread: less of a row at a time is slow to come from memory
-constexpr int64_t kTurned = 8;  // iterations of a sum whose loads are turned into vectors together
+    256;                          // columns of a thread: less of a row at a time is slow to come from memory
+constexpr int64_t kTurned = 8;    // iterations of a sum whose loads are turned into vectors together
+constexpr int64_t kBriefSum = 4;  // terms, with which a sum is no more work than its result
 constexpr int64_t kScalarTile = 4;  // sums kept apart where no vector fits, to hide an addition's latency
 
 class Scheduler {
@@ -217,7 +218,8 @@ class Scheduler {
     if (column == none) return scalar_tile(nest);
     if (contiguous(nest.accesses, column) && !clips(*nest.core, nest.axes[column].var.get())) {
       if (row == none && clipped_axis(nest, column) == none && stream(nest, column)) return;
-      int64_t wide = width(nest.axes[column].extent);
+      const bool brief = most_terms(*nest.core) <= kBriefSum;
+      int64_t wide = width(nest.axes[column].extent, brief);
       if (row == none && clipped_axis(nest, column) == none)
         if (const Stmt* sum = only_sum(nest))
           wide = std::min(wide, most_vectors(*sum, nest.axes[column]) * target_.vector_floats());
@@ -228,9 +230,10 @@ class Scheduler {
         name += ".i";
       }
       const int64_t most = target_.tile.rows * target_.tile.cols / vectors;
-      if (row != none)
+      // Of a brief sum, memory in its order is worth more than loads that rows share.
+      if (row != none && !brief)
         sink_rows(nest.axes[row], most);
-      else if (size_t axis = clipped_axis(nest, column); axis != none)
+      else if (size_t axis = clipped_axis(nest, column); row == none && axis != none)
         clipped_rows(nest, axis, most, wide);
       sink_columns(name, wide);
       return;
@@ -292,6 +295,17 @@ class Scheduler {
     std::vector<const Stmt*> sums;
     innermost_sums(*nest.core, sums);
     return sums.size() == 1 ? sums[0] : nullptr;
+  }
+
+  // How many terms the longest sum has.
+  static int64_t most_terms(const std::vector<Stmt>& body) {
+    int64_t most = 1;
+    for (const Stmt& s : body) {
+      if (s.kind != StmtKind::loop || s.independent) continue;
+      const int64_t own = trips(s) < 0 ? kBriefSum + 1 : trips(s);
+      most = std::max(most, std::min(own, kBriefSum + 1) * most_terms(s.body));
+    }
+    return most;
   }
 
   static void innermost_sums(const std::vector<Stmt>& body, std::vector<const Stmt*>& found) {
@@ -405,10 +419,12 @@ class Scheduler {
     return (extent + tiles - 1) / tiles;
   }
 
-  // How many columns a tile has: all of them where they are few, else whole vectors that leave no remainder.
-  int64_t width(int64_t extent) const {
+  // How many columns a tile has: all of them where they are few, else whole vectors that leave no remainder; or as many
+  // as there can be.
+  int64_t width(int64_t extent, bool widest) const {
     const int64_t vector = target_.vector_floats(), most = 4 * vector;
     if (extent <= most) return extent;
+    if (widest) return most;
     for (int64_t w : {3 * vector, 4 * vector, 2 * vector, vector})
       if (extent % w == 0) return w;
     return 3 * vector;

@@ -55,6 +55,15 @@ TEST(Schedule, Contractions) {
             "split(j,16) split(i,4) sink(i.i) unroll(i.i) sink(j.i) split(j.i,8,j.i.r0) vectorize(j.i.i) "
             "unroll(j.i.o) "
             "parallel(i.o)");
+  // A sum of few terms, as the gradient of a weight from few samples: rows in the order of memory.
+  EXPECT_EQ(chosen(R"(kernel @mm(in a: f32[2,384], in b: f32[2,400], out y: f32[384,400]) {
+      each i in 0..384 { each j in 0..400 {
+        reg acc: f32
+        acc = 0
+        for k in 0..2 { acc = fma(a[k,i], b[k,j], acc) }
+        y[i,j] = acc
+      } } })"),
+            "split(j,32) sink(j.i) split(j.i,8,j.i.r0) vectorize(j.i.i) unroll(j.i.o) parallel(i)");
   // Lanes of b are apart, and side by side along k: blocks of both are loaded and turned.
   EXPECT_EQ(
       chosen(matmul("384,100", "400,100", "i,k", "j,k")),
