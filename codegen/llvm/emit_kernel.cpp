@@ -1,6 +1,7 @@
 #include "llvm/emit_kernel.h"
 
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
 
 #include <algorithm>
@@ -36,6 +37,10 @@ constexpr int64_t kMostStack = 128 << 10;
 constexpr int kTurned = 4;
 // Products of bytes that one instruction adds to a word.
 constexpr int kDot = 4;
+// Bytes that come from memory together.
+constexpr int64_t kLine = 64;
+// Bytes of buffers that are in the nearest cache anyway.
+constexpr int64_t kNear = 32 << 10;
 
 bool is_argument(const BufferRef& b) { return b->space < Space::reg; }
 
@@ -606,7 +611,56 @@ class KernelEmitter {
   // --- statements
 
   void statements(const std::vector<Stmt>& body) {
-    for (const Stmt& s : body) statement(s);
+    for (size_t i = 0; i < body.size(); ++i) {
+      if (is_long_sum(body[i])) prefetch({body.begin() + static_cast<ptrdiff_t>(i) + 1, body.end()});
+      statement(body[i]);
+    }
+  }
+
+  // --- prefetches: what is read behind a sum is asked for in front of it
+
+  bool is_long_sum(const Stmt& s) {
+    return s.kind == StmtKind::loop && !s.independent && sums_ == 0 && s.mode == LoopMode::plain &&
+           !runs_once(s);
+  }
+
+  void prefetch(const std::vector<Stmt>& body) {
+    std::vector<std::pair<const loop::Buffer*, Position>> asked;
+    for (const Stmt& s : body) prefetch(s, asked);
+  }
+
+  void prefetch(const Stmt& s, std::vector<std::pair<const loop::Buffer*, Position>>& asked) {
+    if (s.kind == StmtKind::store) {
+      begin_statement();
+      return prefetch(s.value, asked);
+    }
+    const bool written_out = s.mode == LoopMode::unroll || s.mode == LoopMode::vector;
+    if (s.kind != StmtKind::loop || !s.independent || !written_out) return;
+    const Range lo = range(s.lo), hi = range(s.hi);
+    if (!lo.single() || !hi.single()) return;
+    const int64_t step = s.mode == LoopMode::vector ? kLine / 4 : s.step;
+    for (int64_t i = lo.lo; i < hi.hi; i += step) {
+      bind_constant(s.var.get(), i);
+      for (const Stmt& inner : s.body) prefetch(inner, asked);
+    }
+    env_.erase(s.var.get());
+  }
+
+  void prefetch(const Expr& e, std::vector<std::pair<const loop::Buffer*, Position>>& asked) {
+    if (e->op == ScalarOp::load && is_argument(e->buffer) && e->buffer->type.bytes() > kNear) {
+      const int64_t line = kLine / static_cast<int64_t>(size_of(e->buffer->type.dtype));
+      Position p = position(e->buffer, e->args);
+      Value* variable = variable_part(p);
+      p.constant = p.constant / line * line;
+      for (const auto& [buffer, position] : asked)
+        if (buffer == e->buffer.get() && same_place(position, p)) return;
+      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+                         {address(e->buffer, variable, p.constant), b_.getInt32(0 /* to read */),
+                          b_.getInt32(3 /* into every cache */), b_.getInt32(1 /* data */)});
+      asked.emplace_back(e->buffer.get(), std::move(p));
+      return;
+    }
+    for (const Expr& a : e->args) prefetch(a, asked);
   }
 
   [[noreturn]] void refuse_blocks(const std::string& what) const {
@@ -637,12 +691,17 @@ class KernelEmitter {
     return v;
   }
 
+  bool runs_once(const Stmt& s) {
+    const Range lo = range(s.lo), hi = range(s.hi);
+    return lo.single() && hi.single() && lo.lo < hi.hi && lo.lo + s.step >= hi.hi;
+  }
+
   void emit_loop(const Stmt& s) {
     if (s.mode == LoopMode::thread) refuse_blocks("thread loop " + s.var->name);
     const Range lo = range(s.lo), hi = range(s.hi);
     const bool fixed = lo.single() && hi.single();
     if (fixed && lo.lo >= hi.hi) return;
-    const bool once = fixed && lo.lo + s.step >= hi.hi;
+    const bool once = runs_once(s);
     if (s.mode == LoopMode::vector && !once) return vector_loop(s, lo, hi);
     if (is_dot(s)) return emit_dots(s, lo.lo);
     if (once || (fixed && s.mode == LoopMode::unroll)) {
@@ -660,12 +719,14 @@ class KernelEmitter {
     Binding binding{.depth = depth_, .range = {lo.lo, hi.known_hi() ? hi.hi - 1 : hi.hi}};
     Value* begin = emit_index(s.lo);
     Value* end = emit_index(s.hi);
+    sums_ += !s.independent;
     counted_loop(begin, end, s.step, [&](Value* i) {
       binding.value = i;
       env_[s.var.get()] = binding;
       statements(s.body);
       env_.erase(s.var.get());
     });
+    sums_ -= !s.independent;
   }
 
   void bind_constant(const Var* v, int64_t i) {
@@ -757,6 +818,7 @@ class KernelEmitter {
   const Var* vector_var_ = nullptr;
   unsigned lanes_ = 0;  // of the vector loop around, else 0
   int depth_ = 0;
+  int sums_ = 0;  // of the loops around, those that add up
 
   // An unrolled loop, its iterations from this one on, and where this one starts.
   struct Unrolled {

@@ -226,6 +226,29 @@ TEST(Program, NodesThatComputeAlikeShareAKernel) {
   EXPECT_LT(shared.program.kernels.size(), uses);
 }
 
+// One linear layer, whose weights no first-level cache holds.
+std::unique_ptr<Graph> wide_model() {
+  auto g = std::make_unique<Graph>("net");
+  g->model_hash = "0123456789abcdef";
+  Value* x = g->add_input("x", {DType::f32, {kBatch, 128}});
+  const Type type{DType::f32, {128, 128}};
+  Value* w = g->add_param("w", type, make_data(random_floats(type.elements(), 1)));
+  g->add_output(Builder(*g).matmul(x, w), "scores");
+  return g;
+}
+
+TEST(Program, AsksForTheWeightsBeforeTheirGradientIsSummedUp) {
+  PassOptions passes;
+  passes.losses = {parse_loss("cross-entropy")};
+  passes.recipe.optimizer = parse_optimizer("sgd:momentum=0.9");
+  auto prefetches = [&](std::unique_ptr<Graph> (*make)()) {
+    Compiled c = compile(make, passes, nullptr);
+    return emit(c.program, Emit::assembly).find("prefetcht0") != std::string::npos;
+  };
+  EXPECT_TRUE(prefetches(wide_model));
+  EXPECT_FALSE(prefetches(model));
+}
+
 // Of code, constants and data.
 int64_t loaded_bytes(const std::string& elf) {
   Elf64_Ehdr header;
