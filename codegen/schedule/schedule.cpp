@@ -247,7 +247,7 @@ class Scheduler {
       add(Step::split, turned, kTurned);
       add(Step::unroll, turned + ".i");
     }
-    if (row != none) sink_rows(nest.axes[row], target_.tile.rows);
+    if (row != none) sink_rows(nest.axes[row], target_.tile.rows * (turned.empty() ? 1 : target_.tile.cols));
     for (const std::string& v : vectors) {
       add(Step::sink, v);
       add(Step::vectorize, v);

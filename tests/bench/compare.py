@@ -309,22 +309,24 @@ def table(heads, rows):
     return "\n".join([line(heads), "|" + " --- |" * len(heads), *map(line, rows)]) + "\n"
 
 
-def write_rows(path, results):
-    """Replaces the rows of these cases in the two tables of a document, or adds them; the others stay."""
+def write_table(path, heads, new_rows, keys):
+    """Replaces the rows of a document's table that have the same first cells, `keys` of them, or adds them; the others stay."""
     text = path.read_text()
+    start = text.find(line(heads))
+    if start < 0:
+        raise SystemExit(f"{path} has no table that starts with\n{line(heads)}")
+    end = text.find("\n\n", start) + 1 or len(text)
+    rows = [tuple(c.strip() for c in l[1:-1].split("|")) for l in text[start:end].splitlines()[2:]]
+    for new in (tuple(map(str, r)) for r in new_rows):
+        rows = [new if old[:keys] == new[:keys] else old for old in rows]
+        if new not in rows:
+            rows.append(new)
+    path.write_text(text[:start] + table(heads, rows) + text[end:])
+
+
+def write_rows(path, results):
     for heads, row_of in ((TIMES, times_row), (MEMORY, memory_row)):
-        start = text.find(line(heads))
-        if start < 0:
-            raise SystemExit(f"{path} has no table that starts with\n{line(heads)}")
-        end = text.find("\n\n", start) + 1 or len(text)
-        rows = [tuple(c.strip() for c in l[1:-1].split("|")) for l in text[start:end].splitlines()[2:]]
-        for r in results:
-            new = tuple(map(str, row_of(r)))
-            rows = [new if old[:2] == new[:2] else old for old in rows]
-            if new not in rows:
-                rows.append(new)
-        text = text[:start] + table(heads, rows) + text[end:]
-    path.write_text(text)
+        write_table(path, heads, map(row_of, results), 2)
 
 
 def plot(results, path):

@@ -67,7 +67,7 @@ TEST(Schedule, Contractions) {
   // Lanes of b are apart, and side by side along k: blocks of both are loaded and turned.
   EXPECT_EQ(
       chosen(matmul("384,100", "400,100", "i,k", "j,k")),
-      "split(j,8,j.r0) split(k,8) unroll(k.i) split(i,4) sink(i.i) unroll(i.i) sink(j.i) vectorize(j.i) "
+      "split(j,8,j.r0) split(k,8) unroll(k.i) split(i,8) sink(i.i) unroll(i.i) sink(j.i) vectorize(j.i) "
       "parallel(i.o)");
   EXPECT_EQ(
       chosen(R"(kernel @conv(in a: f32[8,16,28,28], in w: f32[32,16,3,3], out b: f32[8,32,28,28]) {
