@@ -223,13 +223,12 @@ class Scheduler {
       if (row == none && clipped_axis(nest, column) == none)
         if (const Stmt* sum = only_sum(nest))
           wide = std::min(wide, most_vectors(*sum, nest.axes[column]) * target_.vector_floats());
-      const int64_t vectors = (wide + target_.vector_floats() - 1) / target_.vector_floats();
       std::string name = nest.axes[column].name;
       if (wide < nest.axes[column].extent) {
         add(Step::split, name, wide);
         name += ".i";
       }
-      const int64_t most = target_.tile.rows * target_.tile.cols / vectors;
+      const int64_t most = target_.tile.rows * target_.tile.cols / vectors_of(wide);
       // Of a brief sum, memory in its order is worth more than loads that rows share.
       if (row != none && !brief)
         sink_rows(nest.axes[row], most);
