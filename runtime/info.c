@@ -92,8 +92,11 @@ static void put_tensor_line(struct pock_text* out, const char* what, const char*
 static void put_plain(struct pock_text* out) {
   const struct pock_program* p = &pock_program;
   pock_format(out, "model      %s (hash %s)\n", p->model, p->model_hash);
-  pock_format(out, "compiler   %s for %s\nneeds      ", p->compiler, p->target);
-  pock_put_cpu(out, p->cpu_needs);
+  pock_format(out, "compiler   %s for %s", p->compiler, p->target);
+  if (p->cpu_needs) {
+    pock_format(out, "\nneeds      ");
+    pock_put_cpu(out, p->cpu_needs);
+  }
   for (uint32_t i = 0; i < p->input_count; ++i) {
     const struct pock_input* input = &p->inputs[i];
     put_tensor_line(out, input->feed == POCK_DATA ? "\ninput      " : "\nlabels     ", input->name,

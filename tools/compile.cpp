@@ -195,7 +195,12 @@ std::vector<Result> emit_all(const CompileArgs& args, Program& program) {
   return results;
 }
 
-void check_library(const Choice& schedule) {
+void check_library(const CompileArgs& args) {
+  if (find_target(args.target, args.cpu).library_runtime.empty())
+    throw error("--emit lib: there are no libraries for {} yet; there are exe, obj, llvm-ir and asm",
+                args.target);
+  if (args.schedule.empty()) return;
+  const Choice schedule = parse_schedule(args.schedule);
   if (find_key(schedule.keys, "steps") && schedule.number("steps") == 0)
     throw error("--schedule {}: a library does not know how many steps there will be; give steps=N",
                 schedule.name);
@@ -215,7 +220,7 @@ void run_compile(const CompileArgs& args) {
   check_places(args);
   if (args.threads && (*args.threads < 1 || *args.threads > 256))
     throw error("--threads {}: want 1 to 256", *args.threads);
-  if (args.emit == "lib" && !args.schedule.empty()) check_library(parse_schedule(args.schedule));
+  if (args.emit == "lib") check_library(args);
 
   Prepared prepared = prepare(args);
   ProgramGraphs& graphs = prepared.graphs;

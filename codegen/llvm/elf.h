@@ -6,8 +6,7 @@
 
 namespace pock {
 
-// `symbol` names the first byte of a read-only, page-aligned section that holds `bytes`.
+// `symbol` names the first byte of a read-only, page-aligned section that holds `bytes`; `machine` is ELF's number.
 std::string data_object(const std::string& bytes, const std::string& symbol, uint16_t machine);
-constexpr uint16_t kElfX86_64 = 62;
 
 }  // namespace pock

@@ -123,11 +123,12 @@ std::string emit(Program& program, Emit what) {
   if (what == Emit::assembly) return to_assembly(module, *machine);
   const std::string object = to_object(module, *machine);
   measure(program, names, object);
-  if (in_file) return link_program({object});
-  const std::string weights = data_object(weights_section(program), weights_symbol(program), kElfX86_64);
+  if (in_file) return link_program(target.emulation, {object});
+  const std::string weights =
+      data_object(weights_section(program), weights_symbol(program), target.elf_machine);
   // The weights first: they begin a page, and nothing else does.
-  if (what == Emit::exe) return link_program({weights, object});
-  const std::string whole = link_objects({object, weights});
+  if (what == Emit::exe) return link_program(target.emulation, {weights, object});
+  const std::string whole = link_objects(target.emulation, {object, weights});
   if (what == Emit::obj) return whole;
   check_needs_nothing(whole);
   return archive(whole, program.options.library + ".o");

@@ -27,6 +27,7 @@ class Tables {
                                  outputs = this->outputs(), losses = this->losses(), hypers = this->hypers();
     const StepParts parts = step_parts(train);
     const bool in_file = !p_.weights_file.name.empty();
+    const Target& target = p_.options.target;
     Constant* program = record({text(p_.options.model_name),
                                 text(train.model_hash),
                                 text(p_.options.recipe.optimizer.name),
@@ -34,7 +35,7 @@ class Tables {
                                 text(to_string(p_.options.losses)),
                                 text(p_.options.scheme),
                                 text("pock " POCK_VERSION),
-                                text(fmt::format("x86-64 ({})", p_.options.target.cpu)),
+                                text(fmt::format("{} ({})", target.machine, target.cpu)),
                                 table(tensors),
                                 table(inputs),
                                 table(outputs),

@@ -1,13 +1,13 @@
 #include "llvm/emit_steps.h"
 
 #include <llvm/IR/IRBuilder.h>
-#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
 
 #include <algorithm>
 #include <span>
 
 #include "llvm/emit_expr.h"
+#include "llvm/float_mode.h"
 #include "llvm/machine.h"
 #include "place.h"
 #include "pock/ops/op.h"
@@ -20,9 +20,6 @@ namespace {
 using llvm::BasicBlock;
 using llvm::Function;
 using llvm::Value;
-
-// MXCSR: flush results and operands to zero, mask every exception, round to nearest.
-constexpr uint32_t kFlush = 0x9FC0;
 
 class StepEmitter {
  public:
@@ -59,15 +56,11 @@ class StepEmitter {
   Function* with_float_mode(const std::string& name, Function* body) {
     body->addFnAttr(llvm::Attribute::NoInline);  // so that no arithmetic crosses the switch
     Function* f = function(name, body->getFunctionType()->params(), b_.getVoidTy());
-    Value* saved = b_.CreateAlloca(b_.getInt32Ty());
-    Value* ours = b_.CreateAlloca(b_.getInt32Ty());
-    b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_stmxcsr, {}, {saved});
-    b_.CreateStore(b_.getInt32(kFlush), ours);
-    b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_ldmxcsr, {}, {ours});
+    Value* before = set_float_mode(b_);
     std::vector<Value*> args;
     for (llvm::Argument& a : f->args()) args.push_back(&a);
     b_.CreateCall(body, args);
-    b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_ldmxcsr, {}, {saved});
+    restore_float_mode(b_, before);
     b_.CreateRetVoid();
     return f;
   }

@@ -72,14 +72,14 @@ std::string run_lld(std::vector<std::string> options, const std::vector<std::str
 }  // namespace
 
 // With -O2 strings that end alike share their bytes.
-std::string link_program(const std::vector<std::string>& objects) {
-  return run_lld({"-m", "elf_x86_64", "-static", "--gc-sections", "-z", "norelro", "-z", "noexecstack", "-s",
+std::string link_program(const std::string& emulation, const std::vector<std::string>& objects) {
+  return run_lld({"-m", emulation, "-static", "--gc-sections", "-z", "norelro", "-z", "noexecstack", "-s",
                   "--build-id=none", "-O2", "--threads=1"},
                  objects);
 }
 
-std::string link_objects(const std::vector<std::string>& objects) {
-  return run_lld({"-m", "elf_x86_64", "-r", "--threads=1"}, objects);
+std::string link_objects(const std::string& emulation, const std::vector<std::string>& objects) {
+  return run_lld({"-m", emulation, "-r", "--threads=1"}, objects);
 }
 
 std::string archive(const std::string& object, const std::string& member) {

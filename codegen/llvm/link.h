@@ -6,10 +6,11 @@
 
 namespace pock {
 
-// A static, stripped program that needs no C library: the objects hold all there is, _start included.
-std::string link_program(const std::vector<std::string>& objects);
+// A static, stripped program that needs no C library: the objects hold all there is, _start included. `emulation` is
+// lld's name for files of the machine.
+std::string link_program(const std::string& emulation, const std::vector<std::string>& objects);
 // One object file from several.
-std::string link_objects(const std::vector<std::string>& objects);
+std::string link_objects(const std::string& emulation, const std::vector<std::string>& objects);
 // A static library of one object file.
 std::string archive(const std::string& object, const std::string& member);
 

@@ -20,18 +20,17 @@ namespace {
 const llvm::Target& find(const std::string& triple) {
   static std::once_flag once;
   std::call_once(once, [] {
-    llvm::InitializeNativeTarget();
-    llvm::InitializeNativeTargetAsmPrinter();
-    llvm::InitializeNativeTargetAsmParser();
+    llvm::InitializeAllTargetInfos();
+    llvm::InitializeAllTargets();
+    llvm::InitializeAllTargetMCs();
+    llvm::InitializeAllAsmPrinters();
+    llvm::InitializeAllAsmParsers();
   });
   std::string problem;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, problem);
   POCK_CHECK(target, "{}", problem);
   return *target;
 }
-
-// Kernels use the listed features only; the cpu by its name decides costs and the order of instructions.
-constexpr const char* kBaseline = "x86-64";
 
 }  // namespace
 
@@ -41,12 +40,13 @@ bool host_is(const std::string& triple) {
   return llvm::Triple(triple).getArch() == llvm::Triple(llvm::sys::getProcessTriple()).getArch();
 }
 
-std::vector<std::string> known_cpus(const std::string& triple) {
-  std::unique_ptr<llvm::MCSubtargetInfo> info(find(triple).createMCSubtargetInfo(triple, "", ""));
+void need_cpu(const Target& t) {
+  std::unique_ptr<llvm::MCSubtargetInfo> info(find(t.triple).createMCSubtargetInfo(t.triple, "", ""));
   std::vector<std::string> names;
   for (const llvm::SubtargetSubTypeKV& cpu : info->getAllProcessorDescriptions()) names.emplace_back(cpu.Key);
   std::sort(names.begin(), names.end());
-  return names;
+  if (!std::binary_search(names.begin(), names.end(), t.cpu))
+    throw error("unknown cpu '{}' for target {}; there are: {}", t.cpu, t.name, fmt::join(names, ", "));
 }
 
 bool cpu_has(const std::string& triple, const std::string& cpu, const std::vector<std::string>& features) {
@@ -68,7 +68,7 @@ std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target, llvm::Mo
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   std::unique_ptr<llvm::TargetMachine> machine(
       find(target.triple)
-          .createTargetMachine(target.triple, kBaseline, target.features, options,
+          .createTargetMachine(target.triple, target.baseline, target.features, options,
                                addresses == Addresses::fixed ? llvm::Reloc::Static : llvm::Reloc::PIC_,
                                llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
   module.setTargetTriple(target.triple);
@@ -78,7 +78,7 @@ std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target, llvm::Mo
 
 void set_attributes(llvm::Function& f, const Target& target) {
   f.addFnAttr(llvm::Attribute::NoUnwind);
-  f.addFnAttr("target-cpu", kBaseline);
+  f.addFnAttr("target-cpu", target.baseline);
   f.addFnAttr("tune-cpu", target.cpu);
   f.addFnAttr("target-features", target.features);
   // Without these, cpus that clock down under wide vectors have them split in two.

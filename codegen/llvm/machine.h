@@ -17,8 +17,8 @@ namespace pock {
 
 std::string host_cpu();
 bool host_is(const std::string& triple);  // of the architecture
-// Names that LLVM knows for the triple's architecture.
-std::vector<std::string> known_cpus(const std::string& triple);
+// Throws Error, listing the cpus there are, where LLVM knows no such one for the target's triple.
+void need_cpu(const Target&);
 // Whether a cpu has all of some features, each given by LLVM's name. "host": what this machine really has.
 bool cpu_has(const std::string& triple, const std::string& cpu, const std::vector<std::string>& features);
 

@@ -1,6 +1,7 @@
 #include "x86/target.h"
 
-#include <algorithm>
+#include <elf.h>
+
 #include <vector>
 
 #include "llvm/machine.h"
@@ -43,10 +44,9 @@ bool use(Target& t, const std::string& cpu, const Feature (&features)[n]) {
 
 Target x86_target(const std::string& name, const std::string& cpu) {
   const bool here = cpu.empty() && name == "host";
-  Target t{.name = name, .triple = kTriple, .cpu = here ? host_cpu() : cpu.empty() ? "x86-64-v3" : cpu};
-  const std::vector<std::string> known = known_cpus(kTriple);
-  if (std::find(known.begin(), known.end(), t.cpu) == known.end())
-    throw error("unknown cpu '{}' for target {}; there are: {}", t.cpu, name, fmt::join(known, ", "));
+  Target t{.name = name, .machine = "x86-64", .triple = kTriple, .baseline = "x86-64", .cpu = cpu};
+  if (cpu.empty()) t.cpu = here ? host_cpu() : "x86-64-v3";
+  need_cpu(t);
   const std::string really = here ? "host" : t.cpu;
   if (!use(t, really, kAvx2))
     throw error(
@@ -60,6 +60,8 @@ Target x86_target(const std::string& name, const std::string& cpu) {
     t.vector_bits = 256;  // 16 registers
     t.tile = {.rows = 4, .cols = 2};
   }
+  t.emulation = "elf_x86_64";
+  t.elf_machine = EM_X86_64;
   t.runtime = {"x86_64-linux"};
   t.library_runtime = {"x86_64-library"};
   return t;

@@ -450,6 +450,8 @@ TEST(Target, RefusesWhatCannotRunKernels) {
   EXPECT_NE(message("host", "x86-64").find("lacks AVX2"), std::string::npos);
   EXPECT_NE(message("host", "znver99").find("znver4"), std::string::npos);  // lists what there is
   EXPECT_NE(message("toaster", "").find("host, x86-64"), std::string::npos);
+  EXPECT_NE(message("aarch64-linux", "skylake").find("cortex-a72"), std::string::npos);
+  EXPECT_EQ(find_target("aarch64-linux").vector_bits, 128);
   EXPECT_EQ(find_target("x86-64").vector_bits, 256);
   EXPECT_EQ(find_target("x86-64", "x86-64-v4").vector_bits, 512);
 }

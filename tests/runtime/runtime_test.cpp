@@ -245,7 +245,7 @@ TEST_F(Trainer, DenormalsAreZeroOnEveryThread) {
 
 // Emulated: system calls, threads, signals, the float mode and the command line of the other architecture.
 TEST_F(Trainer, TrainsAlikeOnArm) {
-  const std::string qemu = QEMU_AARCH64;
+  const std::string qemu = kQemuAarch64;
   if (qemu.empty()) GTEST_SKIP() << "qemu-aarch64 is not installed (Debian: qemu-user)";
   std::vector<std::string> argv = {qemu,    trainer_path("arm_trainer"),
                                    "train", "--data",

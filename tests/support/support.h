@@ -18,6 +18,8 @@ namespace pock::test {
 extern const char* const kSourceDir;
 extern const char* const kBuildDir;
 extern const char* const kPockc;
+// What runs programs for AArch64 Linux; empty where there is none (Debian: qemu-user).
+extern const char* const kQemuAarch64;
 
 struct Ran {
   int status = -1;  // exit code, or 128 + signal

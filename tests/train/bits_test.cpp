@@ -70,6 +70,34 @@ TEST_P(Bits, SwitchesAndOtherProcessor) {
   }
 }
 
+// Emulated: other instructions, vectors of four, another schedule.
+TEST_P(Bits, OtherMachine) {
+  if (!*kQemuAarch64) GTEST_SKIP() << "qemu-aarch64 is not installed (Debian: qemu-user)";
+  const Net net(GetParam());
+  const Reference want(net);
+  TempDir dir;
+  compile(net, dir, {"--target", "aarch64-linux"});
+  const std::vector<std::string> emulator = {kQemuAarch64, "-cpu", "cortex-a72"};
+  for (const char* threads : {"1", "3"})
+    expect_same(want.trained, run_trainer(net, dir, kSteps, {"--threads", threads}, emulator));
+  // Its inference too.
+  std::vector<std::string> eval = {want.dir / "trainer",
+                                   "eval",
+                                   "--data",
+                                   net.data + "/data.npy",
+                                   "--labels",
+                                   net.data + "/labels.npy",
+                                   "--weights",
+                                   want.dir / "checkpoint"};
+  const Ran here = run(eval);
+  EXPECT_EQ(here.status, 0) << here.err;
+  eval[0] = dir / "trainer";
+  eval.insert(eval.begin(), emulator.begin(), emulator.end());
+  const Ran there = run(eval);
+  EXPECT_EQ(there.status, 0) << there.err;
+  EXPECT_EQ(there.out, here.out);
+}
+
 TEST_P(Bits, PoisonedArena) {
   const Net net(GetParam());
   const Reference want(net);

@@ -61,9 +61,12 @@ void compile(const Net& net, const TempDir& dir, const std::vector<std::string>&
   ASSERT_EQ(ran.status, 0) << ran.err;
 }
 
-Trained run_trainer(const Net& net, const TempDir& dir, int steps, const std::vector<std::string>& flags) {
+Trained run_trainer(const Net& net, const TempDir& dir, int steps, const std::vector<std::string>& flags,
+                    const std::vector<std::string>& emulator) {
   Trained trained;
-  Ran ran = run(net.train_command(dir / "trainer", steps, dir / "checkpoint", flags));
+  std::vector<std::string> argv = net.train_command(dir / "trainer", steps, dir / "checkpoint", flags);
+  argv.insert(argv.begin(), emulator.begin(), emulator.end());
+  Ran ran = run(argv);
   EXPECT_EQ(ran.status, 0) << ran.err;
   std::istringstream lines(ran.out);
   for (std::string line; std::getline(lines, line);) {

@@ -38,7 +38,9 @@ struct Trained {
 // Compiles and trains in a temporary folder; a failure of either is a test failure with what they printed.
 Trained train(const Net&, int steps, const std::vector<std::string>& compile_flags = {},
               const std::vector<std::string>& train_flags = {});
-Trained run_trainer(const Net&, const TempDir&, int steps, const std::vector<std::string>& train_flags = {});
+// `emulator`: what runs the trainer, where this machine does not.
+Trained run_trainer(const Net&, const TempDir&, int steps, const std::vector<std::string>& train_flags = {},
+                    const std::vector<std::string>& emulator = {});
 void compile(const Net&, const TempDir&, const std::vector<std::string>& flags = {});
 
 }  // namespace pock::test

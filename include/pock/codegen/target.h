@@ -16,9 +16,11 @@ struct Tile {
 };
 
 struct Target {
-  std::string name;  // "host", "x86-64"
+  std::string name;     // "host", "x86-64"
+  std::string machine;  // "x86-64": what kind of machine, for people
   std::string triple;
-  std::string cpu;         // LLVM's name
+  std::string baseline;    // LLVM's name of a cpu that has no more than every one of them
+  std::string cpu;         // LLVM's name; decides costs and the order of instructions
   std::string features;    // LLVM's "+a,+b"
   uint64_t cpu_needs = 0;  // the same as enum pock_cpu bits (runtime/pock.h): checked when a program starts
   int vector_bits = 256;
@@ -27,12 +29,14 @@ struct Target {
       false;  // one instruction adds four products of unsigned and signed bytes to each of 4, 8 or 16 words
   int64_t cache = 8 << 20;  // bytes that a thread can hope to find there again: of more, all come from memory
   int threads = 4;          // planned for, where nobody says otherwise
-  // Bitcode to link into programs and into libraries.
+  std::string emulation;    // lld's name for files of the machine
+  uint16_t elf_machine = 0;  // and ELF's number
+  // Bitcode to link into programs and into libraries; none: there are no libraries for it.
   std::vector<std::string> runtime, library_runtime;
   int vector_floats() const { return vector_bits / 32; }
 };
 
-// "host" (this machine's cpu), with an optional LLVM cpu name. Throws Error listing the targets and cpus
+// "host" (this machine), with an optional LLVM cpu name. Throws Error listing the targets and cpus
 // there are.
 Target find_target(const std::string& name, const std::string& cpu = "");
 std::vector<std::string> target_names();
