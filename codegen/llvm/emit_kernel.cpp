@@ -31,8 +31,6 @@ using loop::Var;
 
 namespace {
 
-// Of the 256 KiB that a thread of the runtime has (runtime/threads_linux.c).
-constexpr int64_t kMostStack = 128 << 10;
 // Neighbours that load_turned takes at once: what a vector register's quarter holds.
 constexpr int kTurned = 4;
 // Products of bytes that one instruction adds to a word.

@@ -37,7 +37,9 @@ constexpr int64_t kScalarTile = 4;  // sums kept apart where no vector fits, to 
 
 class Scheduler {
  public:
-  Scheduler(const loop::Kernel& k, const Target& t) : plain_(k), target_(t), now_(k) {}
+  // `near`: whether sums may wait in memory near by, the stack.
+  Scheduler(const loop::Kernel& k, const Target& t, bool near)
+      : plain_(k), target_(t), near_(near), now_(k) {}
 
   loop::Schedule run() {
     if (plain_.body.size() == 1 && starts_nest(plain_.body[0])) {
@@ -50,10 +52,25 @@ class Scheduler {
         sums();
     }
     threads();
-    return std::move(steps_);
+    return steps_;
+  }
+
+  bool fits_stack() const {
+    return stack_bytes(now_.body) <= kMostStack || stack_bytes(loop::simplify(now_).body) <= kMostStack;
   }
 
  private:
+  // Of registers, each once for every time that it is written out.
+  static int64_t stack_bytes(const std::vector<Stmt>& body) {
+    int64_t bytes = 0;
+    for (const Stmt& s : body) {
+      const bool written_out = s.mode == loop::LoopMode::unroll || s.mode == loop::LoopMode::vector;
+      if (s.kind == StmtKind::reg) bytes += std::max(s.buffer->type.bytes(), s.buffer->type.elements());
+      bytes += stack_bytes(s.body) * (written_out ? trips(s) : 1);
+    }
+    return bytes;
+  }
+
   static bool starts_nest(const Stmt& s) {
     return s.kind == StmtKind::loop && s.independent && s.step == 1 && trips(s) > 0;
   }
@@ -208,7 +225,7 @@ class Scheduler {
     for (size_t axis = none; axis-- > 0 && column == none;)
       if (nest.axes[axis].extent >= kLeastVector && stores_along(nest, axis)) column = axis;
     if (column != none) {
-      const loop::Schedule steps = window_steps(ordered, nest, column, target_);
+      const loop::Schedule steps = window_steps(ordered, nest, column, target_, near_);
       for (const Step& s : steps) add(s.kind, s.axis, s.number, s.other);
       if (!steps.empty()) return;
     }
@@ -271,7 +288,7 @@ class Scheduler {
     if (!sum || trips(*sum) < 2) return false;
     const Axis columns = nest.axes[column];
     const bool fits = vectors_of(columns.extent) <= most_vectors(*sum, columns);
-    if (!fits && loop::cost(plain_).bytes <= target_.cache) return false;
+    if (!fits && (!near_ || loop::cost(plain_).bytes <= target_.cache)) return false;
     if (loop::hoistable(now_, columns.name)) add(Step::hoist, columns.name);
     if (fits) {
       sink_columns(columns.name, columns.extent);
@@ -389,7 +406,7 @@ class Scheduler {
   // wait in memory near by. Where those would be many, the few elements at the edges are left to themselves.
   void clipped_rows(const Nest& nest, size_t axis, int64_t most, int64_t columns) {
     const std::string& name = nest.axes[axis].name;
-    if (nest.axes[axis].extent * columns > kMostSums) {
+    if (!near_ || nest.axes[axis].extent * columns > kMostSums) {
       add(Step::peel, name);
       const std::vector<const Stmt*> interior = loops_named(now_.body, name + ".m");
       if (interior.size() != 1 || clips(interior[0]->body, interior[0]->var.get())) return;
@@ -631,12 +648,18 @@ class Scheduler {
 
   const loop::Kernel& plain_;
   const Target& target_;
+  const bool near_;
   loop::Schedule steps_;
   loop::Kernel now_;  // after steps_
 };
 
 }  // namespace
 
-loop::Schedule schedule_for(const loop::Kernel& k, const Target& t) { return Scheduler(k, t).run(); }
+loop::Schedule schedule_for(const loop::Kernel& k, const Target& t) {
+  // What waits beside each sum, such as values of the nodes behind it, is known only in the end.
+  Scheduler scheduler(k, t, true);
+  const loop::Schedule steps = scheduler.run();
+  return scheduler.fits_stack() ? steps : Scheduler(k, t, false).run();
+}
 
 }  // namespace pock

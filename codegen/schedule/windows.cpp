@@ -51,8 +51,8 @@ int64_t longest(const std::vector<Stmt>& body, std::vector<std::pair<const loop:
 
 class Windows {
  public:
-  Windows(const loop::Kernel& now, const Nest& nest, size_t column, const Target& target)
-      : now_(now), nest_(nest), column_(column), target_(target) {}
+  Windows(const loop::Kernel& now, const Nest& nest, size_t column, const Target& target, bool near)
+      : now_(now), nest_(nest), column_(column), target_(target), near_(near) {}
 
   loop::Schedule run() {
     const size_t row = tiled_axis();
@@ -116,7 +116,7 @@ class Windows {
     }
     rows(nest_.axes[row], kRows);
     const Axis& column = nest_.axes[column_];
-    if (from_memory() && sums * column.extent <= kMostKept) {
+    if (near_ && from_memory() && sums * column.extent <= kMostKept) {
       add(Step::sink, column.name);
       for (const std::string& block : columns(1)) add(Step::vectorize, block);
       return;
@@ -234,13 +234,15 @@ class Windows {
   const Nest& nest_;
   const size_t column_;
   const Target& target_;
+  const bool near_;
   loop::Schedule steps_;
 };
 
 }  // namespace
 
-loop::Schedule window_steps(const loop::Kernel& now, const Nest& nest, size_t column, const Target& target) {
-  return Windows(now, nest, column, target).run();
+loop::Schedule window_steps(const loop::Kernel& now, const Nest& nest, size_t column, const Target& target,
+                            bool near) {
+  return Windows(now, nest, column, target, near).run();
 }
 
 }  // namespace pock

@@ -113,6 +113,38 @@ TEST(Schedule, ConvolutionsWithChannelsLast) {
             "vectorize(o.i) unroll(o.o) fuse(n.o,x) parallel(n.o)");
 }
 
+// What is left of a window's row waits on a thread's stack, with what the nodes behind it keep: as long as it fits.
+TEST(Schedule, WideRowsThatDoNotFitTheStack) {
+  auto window = [](int kept) {
+    std::string behind, last = "acc";
+    for (int i = 0; i < kept; ++i) {
+      behind += fmt::format("reg k{0}: f32 k{0} = {1} + bias[o] ", i, last);
+      last = fmt::format("k{}", i);
+    }
+    return fmt::format(
+        R"(kernel @conv(in a: f32[250,3], in w: f32[3,3,64], in bias: f32[64], out b: f32[250,64]) {{
+      each o in 0..64 {{ each x in 0..250 {{
+        reg acc: f32
+        acc = 0
+        for kx in max(0, 1 - x)..min(3, 251 - x) {{ for c in 0..3 {{
+          acc = fma(a[x + kx - 1,c], w[kx,c,o], acc)
+        }} }}
+        {} b[x,o] = {}
+      }} }} }})",
+        behind, last);
+  };
+  EXPECT_NE(chosen(window(0), target(512, 8)).find("taps(x)"), std::string::npos);
+  EXPECT_EQ(chosen(window(2), target(512, 8)),
+            "reorder(o,x) peel(x) split(x.m,4) sink(x.m.i) unroll(x.m.i) sink(o) split(o,16,o.r0) "
+            "vectorize(o.i) unroll(o.o) parallel(x.m.o)");
+  for (int kept : {0, 1, 2, 6})
+    for (const Target& t : test_targets()) {
+      const loop::Kernel plain = loop::parse_kernel(window(kept));
+      SCOPED_TRACE(fmt::format("{} kept: {}", kept, loop::to_string(schedule_for(plain, t))));
+      expect_same(plain, loop::apply(plain, schedule_for(plain, t)), t);
+    }
+}
+
 // Small windows, each channel by itself: tiles of pixels that share what they load, those at the edges apart.
 TEST(Schedule, DepthwiseConvolutions) {
   auto window = [](int64_t stride, const char* taps, int64_t images) {
@@ -212,7 +244,6 @@ TEST(Schedule, WithoutInnerLoops) {
             "split(i,8,i.r0) vectorize(i.i)");
 }
 
-// A byte of a mask belongs to one thread.
 // Rows and columns that change places in memory: the loads of a vector's worth of rows are turned.
 TEST(Schedule, Transpositions) {
   EXPECT_EQ(chosen("kernel @t(in x: f32[40,64], out y: f32[64,40]) {"
@@ -223,6 +254,7 @@ TEST(Schedule, Transpositions) {
             "split(i,16) split(j,8,j.r0) split(i.i,8) sink(i.i.i) unroll(i.i.i) sink(j.i) vectorize(j.i)");
 }
 
+// A byte of a mask belongs to one thread.
 TEST(Schedule, ThreadsShareNoByteOfAMask) {
   EXPECT_EQ(
       chosen("kernel @k(in x: f32[100000], out m: mask[100000]) { each i in 0..100000 { m[i] = x[i] < 0 } }"),

@@ -10,6 +10,10 @@
 
 namespace pock {
 
+// Bytes that the registers of a kernel may take on the stack: of the 256 KiB that a thread of the runtime has
+// (runtime/threads_linux.c).
+inline constexpr int64_t kMostStack = 128 << 10;
+
 struct Tile {
   int rows = 6;  // independent rows of accumulators in a contraction's register tile
   int cols = 2;  // vectors a row
