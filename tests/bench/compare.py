@@ -137,6 +137,15 @@ class Place:
         return json.loads(out)["peak_flops"]
 
 
+def export(nets, place):
+    say(f"exporting {', '.join(nets)}")
+    run(["/usr/bin/python3", HERE / "nets.py", place.folder, *nets])
+
+
+def info_of(net, place):
+    return json.loads((place.folder / net / "info.json").read_text())
+
+
 class Pock:
     """A case, compiled as a program and as a library."""
 
@@ -212,7 +221,7 @@ def float64_losses(case, place, folder):
 
 
 def measure(case, place, rounds, seconds):
-    info = json.loads((place.folder / case.net / "info.json").read_text())
+    info = info_of(case.net, place)
     folder = place.folder / case.net / str(case.batch)
     make_batch(case, info, folder)
     pock = Pock(case, place)
@@ -381,9 +390,8 @@ def parse_case(text):
 def measure_all(cases, place, rounds, seconds, keep=lambda results: None):
     """`keep` is given what there is after each case: an interrupted run is not lost."""
     nets = sorted({c.net for c in cases} | {"mlp"})
-    say(f"exporting {', '.join(nets)}")
-    run(["/usr/bin/python3", HERE / "nets.py", place.folder, *nets])
-    flops = {n: json.loads((place.folder / n / "info.json").read_text())["flop_per_sample"] for n in nets}
+    export(nets, place)
+    flops = {n: info_of(n, place)["flop_per_sample"] for n in nets}
     clock, results = Clock(cases, flops, rounds, seconds), []
     for i, case in enumerate(cases, 1):
         say(f"{i} of {len(cases)}: {case.name}; {clock.text()}")

@@ -10,14 +10,15 @@ import tempfile
 import unittest
 
 import compare
+import threads
 
 
 class CompareTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        place = compare.Place(max(os.sched_getaffinity(0)), 0, pathlib.Path(os.environ["POCKC"]),
-                              pathlib.Path(cls.folder.name))
+        cls.place = place = compare.Place(max(os.sched_getaffinity(0)), 0, pathlib.Path(os.environ["POCKC"]),
+                                          pathlib.Path(cls.folder.name))
         cls.case = compare.parse_case("mlp:1")
         cls.kept = []
         [cls.result] = compare.measure_all([cls.case], place, rounds=2, seconds=0.02, keep=cls.kept.extend)
@@ -69,6 +70,11 @@ class CompareTest(unittest.TestCase):
         compare.write_rows(document, [changed])
         old, new = (compare.line(compare.times_row(r)) for r in (self.result, changed))
         self.assertEqual(document.read_text(), once.replace(old, new))
+
+    def test_threads_are_compared(self):
+        one, more = threads.measure(self.case, self.place, 2, 1)
+        self.assertEqual(threads.row(self.case, 2, 0.5, 0.25)[:7], ("mlp", 1, 2, "500", "250", "2.00", ""))
+        self.assertNotEqual(one, more)
 
     @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "needs python3-matplotlib")
     def test_plot_is_drawn(self):
