@@ -252,6 +252,7 @@ class Scheduler {
       else if (size_t axis = clipped_axis(nest, column); row == none && axis != none)
         clipped_rows(nest, axis, most, wide);
       sink_columns(name, wide);
+      chunks();
       return;
     }
     const bool neighbours = row != none && contiguous(nest.accesses, column);
@@ -268,6 +269,40 @@ class Scheduler {
       add(Step::sink, v);
       add(Step::vectorize, v);
     }
+  }
+
+  // Sums of sums over more than the cache holds: a part goes over several tiles before the next one comes, and what the
+  // tiles have so far waits near by. As many tiles as leave enough for the threads.
+  void chunks() {
+    if (!near_ || now_.body.size() != 1 || !starts_nest(now_.body[0])) return;
+    const Nest nest = find_nest(now_.body[0]);
+    size_t axis = nest.axes.size() - 1;
+    while (axis > 0 && nest.axes[axis].extent == 1) --axis;
+    const Axis& tiles = nest.axes[axis];
+    const auto part = std::find_if(nest.core->begin(), nest.core->end(), [](const Stmt& s) {
+      return s.kind == StmtKind::loop && !s.independent &&
+             std::any_of(s.body.begin(), s.body.end(), [](const Stmt& b) { return b.kind == StmtKind::reg; });
+    });
+    if (part == nest.core->end() || loop::cost(plain_).bytes <= target_.cache ||
+        uses(part->lo, tiles.var.get()) || uses(part->hi, tiles.var.get()))
+      return;
+    int64_t held = 0, others = 1;
+    for (auto at = nest.core->begin(); at != part; ++at)
+      if (at->kind == StmtKind::reg) held += at->buffer->type.elements();
+    for (const Axis& a : nest.axes)
+      if (a.var != tiles.var) others *= a.extent;
+    const int64_t pieces = (target_.threads + others - 1) / others;
+    const int64_t most = std::min(tiles.extent / pieces, kMostSums / std::max<int64_t>(held, 1));
+    if (most < 2) return;
+    const std::string sum = part->var->name;
+    std::string name = tiles.name;
+    for (size_t once = axis + 1; once < nest.axes.size(); ++once)
+      add(Step::reorder, name, 0, nest.axes[once].name);
+    if (const int64_t n = rows_of(tiles.extent, most); n < tiles.extent) {
+      add(Step::split, name, n);
+      name += ".i";
+    }
+    add(Step::interchange, name, 0, sum);
   }
 
   // Columns in registers.

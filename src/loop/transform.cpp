@@ -21,10 +21,10 @@ struct StepRow {
 };
 // Indexed by Step::Kind.
 constexpr StepRow kRows[Step::parallel + 1] = {
-    {"split", true, true, true},        {"fuse", false, true, false},     {"merge", false, true, false},
-    {"reorder", false, true, false},    {"hoist", false, false, false},   {"sink", false, false, false},
-    {"taps", false, false, false},      {"peel", false, false, false},    {"unroll", false, false, false},
-    {"vectorize", false, false, false}, {"parallel", false, false, false}};
+    {"split", true, true, true},     {"fuse", false, true, false},        {"merge", false, true, false},
+    {"reorder", false, true, false}, {"hoist", false, false, false},      {"sink", false, false, false},
+    {"taps", false, false, false},   {"interchange", false, true, false}, {"peel", false, false, false},
+    {"unroll", false, false, false}, {"vectorize", false, false, false},  {"parallel", false, false, false}};
 
 std::string to_string(const Step& s) {
   const StepRow& row = kRows[s.kind];
@@ -84,6 +84,8 @@ class Transform {
       case Step::sink:
       case Step::taps:
         return sink(s);
+      case Step::interchange:
+        return interchange(s);
       case Step::peel:
         return peel(s);
       case Step::unroll:
@@ -205,6 +207,7 @@ class Transform {
     int64_t extent;
     std::set<const Buffer*> expanded;
     Replace renamed;
+    bool in_front = false;  // the registers' new axis
 
     bool expanded_now(const Buffer* b) const {
       return std::any_of(renamed.buffers.begin(), renamed.buffers.end(),
@@ -219,27 +222,66 @@ class Transform {
     return distribute(s.body, sinking);
   }
 
+  // The sinking loop around statements.
+  static Stmt around(const Stmts& body, const Sinking& k) {
+    Stmt loop = *k.loop;
+    loop.var = std::make_shared<const Var>(*k.loop->var);
+    Replace renamed;
+    renamed.vars[k.loop->var.get()] = var(loop.var);
+    loop.body = copy(body, renamed);
+    return loop;
+  }
+
+  Stmts interchange(const Stmt& given) const {
+    check(given.independent, "its iterations are not independent");
+    const Stmt s = from_zero(given);
+    Sinking k{&s, trips(s), {}, {}, true};
+    const auto sum = std::find_if(s.body.begin(), s.body.end(), [&](const Stmt& inner) {
+      return inner.kind == StmtKind::loop && inner.var->name == step_.other;
+    });
+    check(sum != s.body.end(), "{} is not directly inside", step_.other);
+    check(!depends(*sum, k), "the bounds of {} depend on it", step_.other);
+    Stmts result, before, inside, behind;
+    for (auto at = s.body.begin(); at != sum; ++at)
+      if (at->kind == StmtKind::reg)
+        result.push_back(expanded(*at, k));
+      else
+        before.push_back(expand(*at, k));
+    for (const Stmt& inner : sum->body) inside.push_back(expand(inner, k));
+    for (auto at = sum + 1; at != s.body.end(); ++at) behind.push_back(expand(*at, k));
+    if (!before.empty()) result.push_back(around(before, k));
+    result.push_back(*sum);
+    result.back().body = {around(inside, k)};
+    if (!behind.empty()) result.push_back(around(behind, k));
+    return result;
+  }
+
+  // A register with an axis for the sinking loop.
+  static Stmt expanded(const Stmt& declaration, Sinking& k) {
+    auto buffer = std::make_shared<Buffer>(*declaration.buffer);
+    Dims& dims = buffer->type.dims;
+    dims.insert(k.in_front ? dims.begin() : dims.end(), k.extent);
+    Stmt declared = declaration;
+    declared.buffer = buffer;
+    k.expanded.insert(declaration.buffer.get());
+    k.renamed.buffers[declaration.buffer.get()] = buffer;
+    return declared;
+  }
+
+  static void add_axis(std::vector<Expr>& index, const Sinking& k) {
+    index.insert(k.in_front ? index.begin() : index.end(), var(k.loop->var));
+  }
+
   Stmts distribute(const Stmts& body, Sinking& k) const {
     Stmts result;
     Stmts pending;  // run one after the other by a common loop
     auto flush = [&] {
-      if (pending.empty()) return;
-      Stmt loop = *k.loop;
-      loop.var = std::make_shared<const Var>(*k.loop->var);
-      Replace renamed;
-      renamed.vars[k.loop->var.get()] = var(loop.var);
-      loop.body = copy(pending, renamed);
-      result.push_back(std::move(loop));
+      if (!pending.empty()) result.push_back(around(pending, k));
       pending.clear();
     };
     for (const Stmt& s : body) {
       if (s.kind == StmtKind::reg) {
-        auto buffer = std::make_shared<Buffer>(*s.buffer);
-        buffer->type.dims.push_back(k.extent);
-        Stmt declared = s;
-        declared.buffer = buffer;
-        k.expanded.insert(s.buffer.get());
-        k.renamed.buffers[s.buffer.get()] = buffer;
+        Stmt declared = expanded(s, k);
         flush();
         result.push_back(std::move(declared));
       } else if (s.kind == StmtKind::barrier) {
@@ -247,9 +289,9 @@ class Transform {
         result.push_back(s);
       } else if (s.kind != StmtKind::store && !depends(s, k)) {
         flush();
-        Stmt around = s;
-        around.body = distribute(s.body, k);
-        result.push_back(std::move(around));
+        Stmt outer = s;
+        outer.body = distribute(s.body, k);
+        result.push_back(std::move(outer));
       } else if (std::vector<Segment> cuts = segments(s, k); !cuts.empty()) {
         flush();
         for (const Segment& cut : cuts) result.push_back(clipped(s, k, cut));
@@ -375,7 +417,7 @@ class Transform {
     Rewriter rewrite([&](const Expr& e) {
       if (e->op != ScalarOp::load || !k.expanded.count(e->buffer.get())) return e;
       std::vector<Expr> index = e->args;
-      index.push_back(var(k.loop->var));
+      add_axis(index, k);
       return load(k.renamed.buffers.at(e->buffer.get()), std::move(index));
     });
     return expand(s, k, rewrite);
@@ -387,7 +429,7 @@ class Transform {
     for (Expr& e : s.index) e = rewrite(e);
     if (s.kind == StmtKind::store && k.expanded.count(s.buffer.get())) {
       s.buffer = k.renamed.buffers.at(s.buffer.get());
-      s.index.push_back(var(k.loop->var));
+      add_axis(s.index, k);
     }
     for (Stmt& inside : s.body) inside = expand(inside, k, rewrite);
     return s;

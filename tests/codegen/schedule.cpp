@@ -146,6 +146,34 @@ TEST(Schedule, WideRowsThatDoNotFitTheStack) {
 }
 
 // Small windows, each channel by itself: tiles of pixels that share what they load, those at the edges apart.
+// The gradient of a 1x1 filter over two chunks of rows: where no cache holds the images, several tiles take a chunk in turn,
+// as long as each thread has a loop of its own.
+TEST(Schedule, WeightGradientsInChunks) {
+  auto gradient = [](int positions, int threads) {
+    Target t = target(256, 4);
+    t.threads = threads;
+    return chosen(fmt::format(R"(kernel @wg(in dy: f32[{0},32], in x: f32[{0},64], out w: f32[64,32]) {{
+      each c in 0..64 {{ each o in 0..32 {{
+        reg total: f32
+        total = 0
+        for chunk in 0..2 {{
+          reg sum: f32
+          sum = 0
+          for p in chunk * {1}..chunk * {1} + {1} {{ sum = fma(dy[p,o], x[p,c], sum) }}
+          total = total + sum
+        }}
+        w[c,o] = total
+      }} }} }})",
+                              positions, positions / 2),
+                  t);
+  };
+  const std::string tile =
+      "split(c,2) sink(c.i) unroll(c.i) sink(o) split(o,8,o.r0) vectorize(o.i) unroll(o.o)";
+  EXPECT_EQ(gradient(2048, 1), tile + " parallel(c.o)");
+  EXPECT_EQ(gradient(1 << 20, 1), tile + " interchange(c.o,chunk)");
+  EXPECT_EQ(gradient(1 << 20, 4), tile + " split(c.o,8) interchange(c.o.i,chunk) parallel(c.o.o)");
+}
+
 TEST(Schedule, DepthwiseConvolutions) {
   auto window = [](int64_t stride, const char* taps, int64_t images) {
     return fmt::format(

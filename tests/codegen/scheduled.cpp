@@ -58,6 +58,37 @@ TEST(Scheduled, RegistersOfAVectorLoop) {
 )");
 }
 
+// Sums of sums, a part of which goes over several tiles: alone, and several times at once.
+TEST(Scheduled, ChunksOutsideOfTiles) {
+  const loop::Kernel plain =
+      loop::parse_kernel(R"(kernel @wg(in dy: f32[37,19], in x: f32[37,10], inout w: f32[10,19]) {
+  each c in 0..10 {
+    each o in 0..19 {
+      reg total: f32
+      total = 0
+      for chunk in 0..3 {
+        reg sum: f32
+        sum = 0
+        for p in chunk * 16..min(chunk * 16 + 16, 37) {
+          sum = fma(dy[p,o], x[p,c], sum)
+        }
+        total = total + sum
+      }
+      reg step: f32
+      step = total * 0.5
+      w[c,o] = w[c,o] - step
+    }
+  }
+}
+)");
+  const std::string tile =
+      "split(c,2) sink(c.i) unroll(c.i) sink(o) split(o,8,o.r) vectorize(o.i) unroll(o.o) ";
+  for (const std::string more :
+       {"interchange(c.o,chunk)", "split(c.o,2) interchange(c.o.i,chunk) parallel(c.o.o)"})
+    for (const Target& t : test_targets())
+      expect_same(plain, loop::apply(plain, loop::parse_schedule(tile + more)), t);
+}
+
 TEST(Scheduled, UnevenVectors) {
   expect_text_same(R"(kernel @uneven(in a: f32[3,5], in t: f64[5], out y: f32[3,5], out z: f64[5]) {
   each i in 0..3 parallel {

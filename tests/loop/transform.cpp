@@ -97,7 +97,8 @@ TEST(Transform, AnyScheduleGivesTheSameBits) {
         const size_t i = random() % names.size();
         Step step{static_cast<Step::Kind>(random() % kKinds), names[i], 0, ""};
         if (step.kind == Step::split) step.number = 2 + static_cast<int64_t>(random() % 7);
-        if (step.kind == Step::fuse || step.kind == Step::merge || step.kind == Step::reorder)
+        if (step.kind == Step::fuse || step.kind == Step::merge || step.kind == Step::reorder ||
+            step.kind == Step::interchange)
           step.other = names[random() % 2 ? (i + 1) % names.size() : random() % names.size()];
         try {
           k = loop::apply(k, {step});

@@ -28,6 +28,8 @@ struct Step {
     sink,  // each i into its body: around every statement, inside the loops there; registers get an axis
     taps,  // as sink, but no further than to a `for` loop whose bounds depend on i: there each of its iterations
            // goes over those i that take part in it
+    interchange,  // each i around a `for` j among other statements: j around i, in front of it and behind it i alone;
+                  // what registers hold from one to the next gets an axis in front
     peel,       // each i: the range where every clipped bound inside stays the same becomes a loop i.m
     unroll,     // constant extent
     vectorize,  // each i of constant extent
@@ -35,7 +37,7 @@ struct Step {
   } kind;
   std::string axis;
   int64_t number = 0;  // split: n
-  std::string other;   // fuse, merge, reorder: j
+  std::string other;   // fuse, merge, reorder, interchange: j
 };
 using Schedule = std::vector<Step>;
 
