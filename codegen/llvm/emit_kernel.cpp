@@ -645,7 +645,8 @@ class KernelEmitter {
   }
 
   void prefetch(const Expr& e, std::vector<std::pair<const loop::Buffer*, Position>>& asked) {
-    if (e->op == ScalarOp::load && is_argument(e->buffer) && e->buffer->type.bytes() > kNear) {
+    if (e->op == ScalarOp::load && is_argument(e->buffer) && e->buffer->type.bytes() > kNear &&
+        !loads_anything(e->args)) {  // what says where may not be there yet
       const int64_t line = kLine / static_cast<int64_t>(size_of(e->buffer->type.dtype));
       Position p = position(e->buffer, e->args);
       Value* variable = variable_part(p);

@@ -5,7 +5,7 @@
     threads.py --write docs/performance.md  and puts the rows into that document's table
 
 Trainers of one and of more threads take turns (--rounds), each for a short and for a long run: what the long one takes more
-is the time of its steps. The least difference counts. Needs what compare.py needs, and as many idle cores as threads.
+is the time of its steps, each at its best of all rounds. Needs what compare.py needs, and as many idle cores as threads.
 """
 import argparse
 import pathlib
@@ -34,10 +34,9 @@ def measure(case, place, threads, rounds):
     trainer = compare.Pock(case, place).folder / "trainer"
     least = {}
     for _ in range(rounds):
-        for count in (1, threads):
-            took = [seconds(trainer, folder, steps, count) for steps in (SHORT, LONG)]
-            least[count] = min(least.get(count, float("inf")), (took[1] - took[0]) / (LONG - SHORT))
-    return least[1], least[threads]
+        for run in ((count, steps) for count in (1, threads) for steps in (SHORT, LONG)):
+            least[run] = min(least.get(run, float("inf")), seconds(trainer, folder, run[1], run[0]))
+    return tuple((least[count, LONG] - least[count, SHORT]) / (LONG - SHORT) for count in (1, threads))
 
 
 def row(case, threads, one, more):
