@@ -18,7 +18,8 @@ namespace {
 // steps and updates.
 class RandomGraph {
  public:
-  explicit RandomGraph(unsigned seed) : random_(seed), b_(*g_) {
+  // `fused`: nodes share kernels, without those that nobody reads, as in the pipeline.
+  explicit RandomGraph(unsigned seed, bool fused = false) : random_(seed), b_(*g_) {
     for (int i = 0; i < 2; ++i) pool_.push_back(g_->add_input(fmt::format("x{}", i), type()));
     for (int i = 0; i < 4; ++i) params_.push_back(g_->add_param(fmt::format("w{}", i), type(), nullptr));
     for (Value* p : params_) pool_.push_back(p);
@@ -27,6 +28,7 @@ class RandomGraph {
     for (int i = 0; i < 1 + below(3); ++i) g_->add_output(pool_[below(pool_.size())]);
     for (Value* p : params_) update(p);
     place_updates();
+    if (fused) dce(*g_, {}), fuse(*g_, {});
     if (below(4)) inplace(*g_, {});
     verify(*g_, "making it");
   }
@@ -136,6 +138,24 @@ TEST(Plan, RandomGraphsHoldTheProof) {
   EXPECT_GT(in_params, 200);
   EXPECT_GT(views, 300);
   EXPECT_GT(at_bound, 190);
+}
+
+// Nodes of one kernel run at once, and some of them still go over what others of it read or make.
+TEST(Plan, RandomKernelsHoldTheProof) {
+  int in_kernels = 0, over_memory = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    auto g = RandomGraph(seed, true).take();
+    PlanOptions options;
+    options.updates_in_place = seed % 4 != 0;
+    const Plan plan = plan_memory(*g, options);
+    ASSERT_NO_THROW(check_plan(*g, plan, options)) << seed << "\n" << print(*g) << table(*g, plan);
+    for (const Node* n : g->nodes()) {
+      in_kernels += n->kernel != 0;
+      over_memory += n->kernel && n->in_place >= 0;
+    }
+  }
+  EXPECT_GT(in_kernels, 1000);
+  EXPECT_GT(over_memory, 100);
 }
 
 // An input that nobody reads is written before the step and then done with.
