@@ -151,6 +151,62 @@ TEST(Scheduled, StepsAndClippedBounds) {
 )");
 }
 
+// An index that is no sum is computed anew where an unrolled variable in it is another one.
+TEST(Scheduled, PlacesOfUnrolledLoops) {
+  expect_text_same(R"(kernel @places(in a: f32[9], out y: f32[9,4], out z: f32[9,4]) {
+  each i in 0..9 {
+    each u in 0..4 unroll {
+      y[i,u] = a[floordiv(i + u, 2)]
+      z[i,u] = a[mod(i + u, 3)]
+    }
+  }
+}
+)");
+}
+
+// Blocks of two tensors at the same place are two.
+TEST(Scheduled, TurnedLoadsOfTwoTensors) {
+  expect_text_same(R"(kernel @turned(in a: f32[8,8], in b: f32[8,8], out y: f32[8]) {
+  reg acc: f32[8]
+  each j in 0..8 vector {
+    acc[j] = 0
+  }
+  for k in 0..8 unroll {
+    each j in 0..8 vector {
+      acc[j] = fma(a[j,k], b[j,k], acc[j])
+    }
+  }
+  each j in 0..8 vector {
+    y[j] = acc[j]
+  }
+}
+)");
+}
+
+// What one branch has loaded, another one has not.
+TEST(Scheduled, TurnedLoadsOfBranches) {
+  expect_text_same(
+      R"(kernel @branches(in c: f32[16], in a: f32[8,4], out y: f32[16,8,4], out z: f32[16,8,4]) {
+  each i in 0..16 {
+    when c[i] < 0 {
+      for k in 0..4 unroll {
+        each j in 0..8 vector {
+          y[i,j,k] = a[j,k]
+        }
+      }
+    }
+    when 0 <= c[i] {
+      for k in 0..4 unroll {
+        each j in 0..8 vector {
+          z[i,j,k] = a[j,k]
+        }
+      }
+    }
+  }
+}
+)");
+}
+
 // Blocks of threads are a GPU's.
 TEST(Scheduled, ThreadsOfABlockAreRefused) {
   for (const auto& [body, what] :
