@@ -258,16 +258,18 @@ class Fusing {
     }
     for (const Node* n : nodes)
       for (const Value* in : n->inputs())
-        if (is_updated(in, at(&reader)) && !may_delay(*update_of(in), reader)) return false;
+        if (is_updated(in, at(&reader)) && !may_delay(*update_of(in), reader, v->users)) return false;
     Nodes all = nodes;
     all.push_back(&reader);
     return lower_nodes(all, [&](const Value* made) { return made->node != &reader; }).has_value();
   }
 
-  // An optimizer's step and its updates, behind the reader.
-  bool may_delay(Node& update, const Node& reader) const {
+  // An optimizer's step and its updates, behind the reader; but not where it is a reader itself, which gets a kernel.
+  bool may_delay(Node& update, const Node& reader, const Nodes& readers) const {
     const Node* step = update.in(1)->node;
-    if (!step || step->kernel || !step->op->pointwise() || part_.at(step) != part_.at(&reader)) return false;
+    if (!step || step->kernel || contains(readers, step) || !step->op->pointwise() ||
+        part_.at(step) != part_.at(&reader))
+      return false;
     for (const Value* v : step->results())
       for (const Node* user : v->users)
         if (!user->op->has_effect()) return false;
