@@ -175,13 +175,14 @@ class Fusing {
     return true;
   }
 
-  // Whether what the value shows is changed before the position.
+  // What changes the memory that the value shows.
   static Node* update_of(const Value* v) {
     const Value* owner = storage_owner(v);
     for (Node* user : owner->users)
       if (user->op->has_effect() && user->in(0) == owner) return user;
     return nullptr;
   }
+  // Whether that stands before the position.
   bool is_updated(const Value* v, int position) const {
     const Node* update = update_of(v);
     return update && at(update) < position;

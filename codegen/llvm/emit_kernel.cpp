@@ -636,7 +636,7 @@ class KernelEmitter {
     if (s.kind != StmtKind::loop || !s.independent || !written_out) return;
     const Range lo = range(s.lo), hi = range(s.hi);
     if (!lo.single() || !hi.single()) return;
-    const int64_t step = s.mode == LoopMode::vector ? kLine / 4 : s.step;
+    const int64_t step = s.mode == LoopMode::vector ? kLine / 4 /* of f32 a line */ : s.step;
     for (int64_t i = lo.lo; i < hi.hi; i += step) {
       bind_constant(s.var.get(), i);
       for (const Stmt& inner : s.body) prefetch(inner, asked);
