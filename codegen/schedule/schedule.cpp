@@ -30,9 +30,10 @@ constexpr int64_t kMostRows = 256;
 constexpr int64_t kMostOnce = 2048;     // columns for which that is kept
 constexpr int64_t kMostColumns = 1024;  // whose sums wait side by side, while rows pass
 constexpr int64_t kLeastRun =
-    256;                          // columns of a thread: less of a row at a time is slow to come from memory
-constexpr int64_t kTurned = 8;    // iterations of a sum whose loads are turned into vectors together
-constexpr int64_t kBriefSum = 4;  // terms, with which a sum is no more work than its result
+    256;                           // columns of a thread: less of a row at a time is slow to come from memory
+constexpr int kMemoryThreads = 2;  // take what memory gives: more of them do not make up for reading it again
+constexpr int64_t kTurned = 8;     // iterations of a sum whose loads are turned into vectors together
+constexpr int64_t kBriefSum = 4;   // terms, with which a sum is no more work than its result
 constexpr int64_t kScalarTile = 4;  // sums kept apart where no vector fits, to hide an addition's latency
 
 class Scheduler {
@@ -272,7 +273,7 @@ class Scheduler {
   }
 
   // Sums of sums over more than the cache holds: a part goes over several tiles before the next one comes, and what the
-  // tiles have so far waits near by. As many tiles as leave enough for the threads.
+  // tiles have so far waits near by. As many tiles as leave enough for the threads, or at least for two.
   void chunks() {
     if (!near_ || now_.body.size() != 1 || !starts_nest(now_.body[0])) return;
     const Nest nest = find_nest(now_.body[0]);
@@ -291,8 +292,12 @@ class Scheduler {
       if (at->kind == StmtKind::reg) held += at->buffer->type.elements();
     for (const Axis& a : nest.axes)
       if (a.var != tiles.var) others *= a.extent;
-    const int64_t pieces = (target_.threads + others - 1) / others;
-    const int64_t most = std::min(tiles.extent / pieces, kMostSums / std::max<int64_t>(held, 1));
+    const auto tiles_of_thread = [&](int threads) {
+      const int64_t pieces = (threads + others - 1) / others;
+      return std::min(tiles.extent / pieces, kMostSums / std::max<int64_t>(held, 1));
+    };
+    int64_t most = tiles_of_thread(target_.threads);
+    if (most < 2) most = tiles_of_thread(std::min(target_.threads, kMemoryThreads));
     if (most < 2) return;
     const std::string sum = part->var->name;
     std::string name = tiles.name;

@@ -77,11 +77,18 @@ class Windows {
   static bool stays(const Access& a, size_t axis) {
     return !a.store && a.linear[axis] && a.stride[axis] == 0;
   }
+  // One element for everything, such as the learning rate of the update behind a filter's gradient.
+  bool is_uniform(const Access& a) const {
+    for (size_t axis = 0; axis < nest_.axes.size(); ++axis)
+      if (!stays(a, axis)) return false;
+    return true;
+  }
 
   // The innermost axis along which a load stays and another one moves, where all of them move along the column; the
   // axes' number if there is none.
   size_t tiled_axis() const {
-    const std::vector<Access>& all = nest_.accesses;
+    std::vector<Access> all = nest_.accesses;
+    std::erase_if(all, [&](const Access& a) { return is_uniform(a); });
     const bool channels = std::all_of(
         all.begin(), all.end(), [&](const Access& a) { return a.linear[column_] && a.stride[column_] == 1; });
     if (!channels || clips(*nest_.core, nest_.axes[column_].var.get())) return nest_.axes.size();

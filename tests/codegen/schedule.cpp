@@ -145,15 +145,14 @@ TEST(Schedule, WideRowsThatDoNotFitTheStack) {
     }
 }
 
-// Small windows, each channel by itself: tiles of pixels that share what they load, those at the edges apart.
 // The gradient of a 1x1 filter over two chunks of rows: where no cache holds the images, several tiles take a chunk in turn,
-// as long as each thread has a loop of its own.
+// as long as each thread has a loop of its own, or two threads have where tiles are few.
 TEST(Schedule, WeightGradientsInChunks) {
-  auto gradient = [](int positions, int threads) {
+  auto gradient = [](int positions, int threads, int channels = 64) {
     Target t = target(256, 4);
     t.threads = threads;
-    return chosen(fmt::format(R"(kernel @wg(in dy: f32[{0},32], in x: f32[{0},64], out w: f32[64,32]) {{
-      each c in 0..64 {{ each o in 0..32 {{
+    return chosen(fmt::format(R"(kernel @wg(in dy: f32[{0},32], in x: f32[{0},{2}], out w: f32[{2},32]) {{
+      each c in 0..{2} {{ each o in 0..32 {{
         reg total: f32
         total = 0
         for chunk in 0..2 {{
@@ -164,7 +163,7 @@ TEST(Schedule, WeightGradientsInChunks) {
         }}
         w[c,o] = total
       }} }} }})",
-                              positions, positions / 2),
+                              positions, positions / 2, channels),
                   t);
   };
   const std::string tile =
@@ -172,7 +171,10 @@ TEST(Schedule, WeightGradientsInChunks) {
   EXPECT_EQ(gradient(2048, 1), tile + " parallel(c.o)");
   EXPECT_EQ(gradient(1 << 20, 1), tile + " interchange(c.o,chunk)");
   EXPECT_EQ(gradient(1 << 20, 4), tile + " split(c.o,8) interchange(c.o.i,chunk) parallel(c.o.o)");
+  EXPECT_EQ(gradient(1 << 20, 4, 8), tile + " split(c.o,2) interchange(c.o.i,chunk) parallel(c.o.o)");
 }
+
+// Small windows, each channel by itself: tiles of pixels that share what they load, those at the edges apart.
 
 TEST(Schedule, DepthwiseConvolutions) {
   auto window = [](int64_t stride, const char* taps, int64_t images) {
@@ -243,6 +245,23 @@ TEST(Schedule, DepthwiseWeightGradients) {
             "reorder(c,m) reorder(c,ky) reorder(m,ky) reorder(c,kx) sink(m) sink(ky) unroll(ky) taps(kx) "
             "unroll(kx) "
             "sink(c) split(c,8,c.r0) vectorize(c.i)");
+  // A step behind it reads what is the same for all of its elements.
+  EXPECT_EQ(
+      chosen(
+          R"(kernel @grad_step(in g: f32[8,28,28,24], in a: f32[8,28,28,24], in rate: f32[], in w: f32[3,3,1,24],
+                                        out b: f32[3,3,1,24]) {
+      each c in 0..24 { each m in 0..1 { each ky in 0..3 { each kx in 0..3 {
+        reg acc: f32
+        acc = 0
+        for r in 0..224 { when 0 <= ky + mod(r, 28) - 1 && ky + mod(r, 28) - 1 < 28 {
+          for x in max(0, 1 - kx)..min(28, 29 - kx) {
+            acc = fma(g[floordiv(r, 28),mod(r, 28),x,c], a[floordiv(r, 28),ky + mod(r, 28) - 1,kx + x - 1,c], acc)
+          }
+        } }
+        b[ky,kx,m,c] = w[ky,kx,m,c] - rate * acc
+      } } } } })",
+          wide),
+      chosen(gradient(8), wide));
   // Too few registers: one row of the filter at a time.
   EXPECT_EQ(
       chosen(gradient(8), target(256, 4)),
