@@ -13,6 +13,8 @@ find_package(CLI11 QUIET)
 pock_need(CLI11 libcli11-dev)
 find_package(nlohmann_json QUIET)
 pock_need(nlohmann_json nlohmann-json3-dev)
+find_package(tomlplusplus QUIET)
+pock_need(tomlplusplus libtomlplusplus-dev)
 find_package(GTest QUIET)
 pock_need(GTest "libgtest-dev libgmock-dev")
 find_package(Protobuf QUIET)  # before ONNX, whose targets name protobuf's

@@ -87,15 +87,6 @@ int64_t batch_of(const Graph& train) {
   return batch;
 }
 
-// Stores a new value where an update could not be written in place.
-loop::Kernel copy_kernel(const Type& type) {
-  loop::KernelBuilder k("copy");
-  const Type flat = type.dtype == DType::mask ? type : Type{type.dtype, {type.elements()}};
-  loop::BufferRef from = k.arg("from", flat, loop::Space::in), to = k.arg("to", flat, loop::Space::out);
-  k.each(flat.dims, [&](const std::vector<loop::Expr>& i) { k.store(to, i, loop::load(from, i)); });
-  return k.take();
-}
-
 class KernelTable {
  public:
   explicit KernelTable(Program& p) : p_(p) {}
@@ -108,8 +99,9 @@ class KernelTable {
       KernelUse use{.nodes = {nodes.begin(), nodes.end()}};
       if (n->op->has_effect()) {
         if (stores_nothing(p_, g, *n)) continue;
-        use.kernel = add(copy_kernel(n->in(0)->type));
-        use.args = {n->in(1), n->in(0)};
+        use.kernel = add(lower_update(*n));
+        use.args.assign(n->inputs().begin() + 1, n->inputs().end());
+        use.args.push_back(n->in(0));
       } else {
         std::optional<JoinedKernel> joined = lower_nodes(g, nodes);
         POCK_CHECK(joined, "the {} nodes of kernel {} cannot be one", nodes.size(), n->kernel);

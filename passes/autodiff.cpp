@@ -101,6 +101,7 @@ int autodiff(Graph& g, const PassOptions&) {
     Builder b(g, p->loc());
     Value* gradient = gradient_of(p, b);
     if (!gradient) throw Error(p->loc(), "is marked as trained, but the loss does not depend on it");
+    if (p->slice) gradient = b.take(gradient, *p->slice);
     g.add_output(gradient, gradient_output_name(*p));
     ++count;
   }

@@ -24,6 +24,21 @@ void private_makers(Node* n, const Positions& position, int earliest, std::vecto
   }
 }
 
+// What a member of the group alone reads and is made of no node's result: it may stand anywhere.
+void private_sources(std::vector<Node*>* group) {
+  for (size_t i = 0; i < group->size(); ++i)
+    for (Value* v : (*group)[i]->inputs()) {
+      Node* maker = v->node;
+      if (!maker || std::find(group->begin(), group->end(), maker) != group->end()) continue;
+      const bool ours = std::all_of(v->users.begin(), v->users.end(), [&](Node* user) {
+        return std::find(group->begin(), group->end(), user) != group->end();
+      });
+      const bool source = std::none_of(maker->inputs().begin(), maker->inputs().end(),
+                                       [](const Value* in) { return in->node; });
+      if (ours && source && maker->results().size() == 1) group->push_back(maker);
+    }
+}
+
 }  // namespace
 
 std::vector<Node*> update_group(Node* update, const Positions& position, const Node* behind) {
@@ -36,6 +51,7 @@ std::vector<Node*> update_group(Node* update, const Positions& position, const N
         if (user->op->has_effect() && of_a_batch(user) == of_a_batch(update) &&
             std::find(group.begin(), group.end(), user) == group.end())
           group.push_back(user);
+  private_sources(&group);
   std::sort(group.begin(), group.end(), [&](Node* a, Node* b) { return position.at(a) < position.at(b); });
   return group;
 }

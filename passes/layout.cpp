@@ -37,7 +37,7 @@ class Layouts {
         if (auto [reader, best] = first_wish(v); reader) keep(v, layout(*reader, *v, best));
     }
     for (Value* v : g_.params())
-      if (v->owner) keep(v, v->owner->type.layout);
+      if (v->owner) keep(v, if_fits(v->owner->type.layout, *v));
   }
 
   std::pair<const Node*, Best> first_wish(const Value* v) const {
@@ -53,7 +53,8 @@ class Layouts {
   }
 
   void node(Node* n) {
-    if (n->op->has_effect()) return g_.set_input(n, 1, as(n->in(1), n->in(0)->type.layout, n));
+    if (n->op->has_effect())
+      return g_.set_input(n, 1, as(n->in(1), if_fits(n->in(0)->type.layout, *n->in(1)), n));
     if (n->op->is_view()) return g_.set_input(n, 0, as(n->in(0), {}, n));
     for (size_t i = 0; i < n->inputs().size(); ++i) {
       Value* v = n->in(static_cast<int>(i));
@@ -66,6 +67,11 @@ class Layouts {
       v->type = laid_out(v->type, wanted == Best::any ? inherited(*n, *v) : layout(*n, *v, wanted));
       changed_ += !v->type.layout.empty();
     }
+  }
+
+  // A slice may be too small for the blocks of the whole.
+  static Layout if_fits(const Layout& layout, const Value& v) {
+    return fits(layout, v.type.dims) ? layout : Layout{};
   }
 
   static Best best(const Node& n, size_t i) {

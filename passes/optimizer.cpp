@@ -32,8 +32,7 @@ const OptimizerDef kSgd{
     .update =
         [](UpdateArgs& u) {
           if (u.choice.number("momentum") == 0) {
-            u.b.update(u.param, u.b.value("sgd_step",
-                                          {u.param, u.gradient, u.scalar("lr"), u.scalar("weight_decay")}));
+            u.update(u.b.value("sgd_step", {u.param, u.gradient, u.scalar("lr"), u.scalar("weight_decay")}));
             return;
           }
           Value* buffer = u.state("momentum_buffer", 0);
@@ -41,7 +40,7 @@ const OptimizerDef kSgd{
                                 {u.param, buffer, u.gradient, u.scalar("lr"), u.scalar("momentum"),
                                  u.scalar("one_minus_dampening"), u.scalar("weight_decay")},
                                 {{"nesterov", int64_t{u.choice.number("nesterov") != 0}}});
-          u.b.update(u.param, step->out(0));
+          u.update(step->out(0));
           u.b.update(buffer, step->out(1));
         },
     .disagreement = [](const Choice& c) -> const char* {
@@ -66,7 +65,7 @@ void adam_update(UpdateArgs& u, bool decoupled) {
                          u.scalar("beta2"), u.scalar("one_minus_beta2"), u.scalar("step_size"),
                          u.scalar("inv_sqrt_bias2"), u.scalar("eps"), u.scalar("decay")},
                         {{"decoupled", int64_t{decoupled}}});
-  u.b.update(u.param, step->out(0));
+  u.update(step->out(0));
   u.b.update(m, step->out(1));
   u.b.update(v, step->out(2));
 }
@@ -114,7 +113,7 @@ const OptimizerDef kAdagrad{
           Value* sum = u.state("sum", u.choice.number("initial_accumulator_value"));
           Node* step = u.b.make("adagrad_step", {u.param, sum, u.gradient, u.scalar("lr"), u.scalar("eps"),
                                                  u.scalar("weight_decay")});
-          u.b.update(u.param, step->out(0));
+          u.update(step->out(0));
           u.b.update(sum, step->out(1));
         }};
 
@@ -174,7 +173,7 @@ const OptimizerDef kLion{
                {"lr", "beta1", "one_minus_beta1", "beta2", "one_minus_beta2", "weight_decay"})
             inputs.push_back(u.scalar(name));
           Node* step = u.b.make("lion_step", inputs);
-          u.b.update(u.param, step->out(0));
+          u.update(step->out(0));
           u.b.update(m, step->out(1));
         }};
 

@@ -22,6 +22,8 @@ const std::vector<Pass>& training_pipeline() {
       {"fold_constants", fold_constants, "compute at compile time what depends on constants alone", true},
       {"cse", cse, "gradient rules ask for the same thing twice", true},
       {"dce", dce, "drop what folding and merging left unread", true},
+      {"slices", slices, "of what is trained in part, only that part of the gradient; dce takes the rest",
+       true},
       {"immediate_update", immediate_update, "as early as its readers allow: a gradient lives briefly", true},
       {"recompute", recompute, "cheap results anew in the backward part; cse would merge them", true},
       {"layout", layout, "channels last, filters in panels; when only memory is left to decide", true},

@@ -1,5 +1,6 @@
 // Marks what is trained: the float parameters that reach the loss through differentiable operators, narrowed
-// by --train and --freeze.
+// by --train and --freeze, or chosen by a scheme.
+#include <algorithm>
 #include <unordered_set>
 
 #include "pock/ops/op.h"
@@ -14,16 +15,12 @@ std::unordered_set<const Value*> reaches_loss(const Graph& g, const PassOptions&
   return differentiable_ancestors(g, std::span(g.outputs()).last(losses));
 }
 
-}  // namespace
-
-int select(Graph& g, const PassOptions& options) {
-  loss_node(g);
-  Report report;
+// Marks what --train and --freeze leave.
+void by_patterns(const Graph& g, const PassOptions& options) {
   auto matches = [&](const std::vector<std::string>& patterns, const std::string& name) {
-    for (const std::string& p : patterns)
-      if (glob_match(p, name)) return true;
-    return false;
+    return std::any_of(patterns.begin(), patterns.end(), [&](const auto& p) { return glob_match(p, name); });
   };
+  Report report;
   for (const auto* patterns : {&options.train, &options.freeze})
     for (const std::string& pattern : *patterns) {
       bool hit = false;
@@ -32,25 +29,49 @@ int select(Graph& g, const PassOptions& options) {
         report.add(fmt::format("{} '{}' matches no parameter of the model; see `pockc compile --help`",
                                patterns == &options.train ? "--train" : "--freeze", pattern));
     }
+  report.throw_if_any();
+  for (Value* p : g.params())
+    if (p->kind == ValueKind::param && is_float(p->type.dtype))
+      p->trained =
+          (options.train.empty() || matches(options.train, p->name)) && !matches(options.freeze, p->name);
+}
+
+void by_scheme(const Graph& g, const Scheme& scheme) {
+  const auto trained = trained_by(scheme, g);
+  for (Value* p : g.params()) {
+    auto chosen = trained.find(p);
+    p->trained = chosen != trained.end();
+    p->slice = p->trained ? chosen->second : std::nullopt;
+  }
+}
+
+}  // namespace
+
+int select(Graph& g, const PassOptions& options) {
+  loss_node(g);
+  if (options.scheme)
+    by_scheme(g, *options.scheme);
+  else
+    by_patterns(g, options);
+  const bool chosen = options.scheme || !options.train.empty();
   std::unordered_set<const Value*> reach = reaches_loss(g, options);
   int trained = 0, floats = 0;
   for (Value* p : g.params()) {
-    if (p->kind != ValueKind::param || !is_float(p->type.dtype)) continue;
-    ++floats;
-    bool wanted = options.train.empty() || matches(options.train, p->name);
-    p->trained = wanted && reach.count(p) && !matches(options.freeze, p->name);
-    if (!options.train.empty() && wanted && !reach.count(p) && !options.inference)
+    floats += p->kind == ValueKind::param && is_float(p->type.dtype);
+    if (!p->trained) continue;
+    p->trained = reach.count(p) != 0;
+    if (!p->trained) p->slice = {};
+    if (!p->trained && chosen && !options.inference)
       say(fmt::format(
           "note: parameter '{}' does not reach the loss through differentiable operators; it stays frozen",
           p->name));
     trained += p->trained;
   }
-  if (!trained && report.empty())
-    report.add(
-        fmt::format("{}: nothing to train: of {} float parameters none is selected and reaches the loss; "
-                    "check --train and --freeze, or that the model has weights",
-                    g.model_file, floats));
-  report.throw_if_any();
+  if (!trained)
+    throw error(
+        "{}: nothing to train: of {} float parameters none is selected and reaches the loss; "
+        "check {}, or that the model has weights",
+        g.model_file, floats, options.scheme ? "--sparse-scheme" : "--train and --freeze");
   return trained;
 }
 

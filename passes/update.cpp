@@ -14,7 +14,7 @@ class Updates {
   Updates(Graph& g, const Recipe& recipe) : g_(g), recipe_(recipe) {
     take_gradients();
     int64_t bytes = 0;
-    for (const Gradient& gradient : gradients_) bytes += gradient.param->type.bytes();
+    for (const Gradient& gradient : gradients_) bytes += gradient.param->trained_type().bytes();
     if (recipe_.accumulate) {
       say(fmt::format("gradients are added up over batches in {} bytes of their own", bytes));
       accumulate();
@@ -38,12 +38,14 @@ class Updates {
       Builder b(g_, p->loc());
       UpdateArgs args{b,
                       recipe_.optimizer,
-                      p,
+                      p->slice ? b.take(p, *p->slice) : p,
                       gradient.value,
                       [&](const std::string& slot, double initial) {
-                        return g_.add_optimizer_state(p, slot, p->type, flushed(static_cast<float>(initial)));
+                        return g_.add_optimizer_state(p, slot, p->trained_type(),
+                                                      flushed(static_cast<float>(initial)));
                       },
-                      [&](const std::string& name) { return scalar(name); }};
+                      [&](const std::string& name) { return scalar(name); },
+                      [&](Value* by) { p->slice ? b.update(p, *p->slice, by) : b.update(p, by); }};
       optimizer.update(args);
     }
     return static_cast<int>(gradients_.size());

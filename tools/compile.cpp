@@ -94,9 +94,9 @@ struct Result {
 };
 
 void say_result(const CompileArgs& args, const std::vector<Result>& results, const Program& program,
-                double seconds) {
+                const std::string& trained, double seconds) {
   const Plan& plan = program.train_plan;
-  say(fmt::format("trained: {}", program.options.scheme));
+  say(fmt::format("trained: {}", trained));
   say(fmt::format(
       "arena {} (no plan can do with less than {}; peak at {}), parameters {}, optimizer state {}",
       bytes_text(program.arena_bytes()),
@@ -250,7 +250,8 @@ void run_compile(const CompileArgs& args) {
   // The first one last: where a program is, its weights are.
   for (size_t i = files.size(); i-- > 0;) files[i]->commit();
   if (report) report->commit();
-  if (args.emit == "exe" || args.emit == "lib") say_result(args, results, program, seconds.count());
+  if (args.emit == "exe" || args.emit == "lib")
+    say_result(args, results, program, prepared.trained, seconds.count());
 }
 
 }  // namespace pock

@@ -118,6 +118,9 @@ void add_step(CLI::App* c, StepArgs& a) {
   c->add_flag("--skip-nonfinite", p.recipe.skip_nonfinite,
               "leave out a step whose loss or gradient is not finite, instead of ending the run")
       ->group("Training");
+  c->add_option("--sparse-scheme", a.scheme,
+                "what is trained, as a TOML file says (docs/sparse.md) or a preset: " + preset_text())
+      ->group("Training");
   c->add_option("--train", p.train, "train only parameters matching this glob; repeatable")
       ->group("Training");
   c->add_option("--freeze", p.freeze, "freeze parameters matching this glob; repeatable")->group("Training");

@@ -5,18 +5,36 @@
 namespace pock {
 namespace {
 
-// "14 of 20 parameters", for people and for the checkpoint.
-std::string scheme_text(const Graph& train) {
+// "0-3,7"
+std::string ranges_text(const std::vector<int64_t>& numbers) {
+  std::string text;
+  for (size_t first = 0, i = 0; i < numbers.size(); first = ++i) {
+    while (i + 1 < numbers.size() && numbers[i + 1] == numbers[i] + 1) ++i;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", numbers[first]);
+    if (i > first) text += fmt::format("-{}", numbers[i]);
+  }
+  return text;
+}
+
+std::string trained_text(const Value& p, bool lists) {
+  if (!p.slice) return p.name;
+  if (lists) return fmt::format("{}[{}:{}]", p.name, p.slice->axis, ranges_text(p.slice->index));
+  return fmt::format("{} ({} of {} channels)", p.name, p.slice->index.size(), p.type.dim(p.slice->axis));
+}
+
+// "2 of 20 parameters: ...", of all that the model has; a slice with the numbers of its channels, or how many they are.
+std::string scheme_text(const Graph& model, const Graph& train, bool lists) {
   int trained = 0, all = 0;
-  for (const Value* p : train.params())
-    if (p->kind == ValueKind::param) {
-      ++all;
-      trained += p->trained;
-    }
-  if (trained == all) return fmt::format("all {} parameters", all);
+  bool whole = true;
+  for (const Value* p : model.params()) all += p->kind == ValueKind::param && is_float(p->type.dtype);
+  for (const Value* p : train.params()) {
+    trained += p->trained;
+    whole = whole && !p->slice;
+  }
+  if (trained == all && whole) return fmt::format("all {} parameters", all);
   std::string names;
   for (const Value* p : train.params())
-    if (p->trained) names += (names.empty() ? "" : " ") + p->name;
+    if (p->trained) names += (names.empty() ? "" : lists ? " " : ", ") + trained_text(*p, lists);
   return fmt::format("{} of {} parameters: {}", trained, all, names);
 }
 
@@ -55,7 +73,8 @@ Prepared prepare(const ProgramArgs& args) {
       if (name == pass) say(fmt::format("# after {}\n{}", pass, print(g)));
   };
   p.graphs = program_graphs(*model, passes, run);
-  p.options.scheme = scheme_text(*p.graphs.train);
+  p.options.scheme = scheme_text(*model, *p.graphs.train, true);
+  p.trained = scheme_text(*model, *p.graphs.train, false);
   return p;
 }
 

@@ -22,6 +22,7 @@ struct ProgramArgs : ModelArgs, StepArgs {
 struct Prepared {
   ProgramGraphs graphs;
   CompileOptions options;
+  std::string trained;  // what is, for people
 };
 // Reads the model, makes the choices that nobody made, and says them; runs the passes. Throws Error.
 Prepared prepare(const ProgramArgs&);

@@ -3,7 +3,7 @@
 set -euo pipefail
 
 build="cmake ninja-build g++ ccache llvm-19-dev liblld-19-dev lld-19 clang-19 libonnx-dev libprotobuf-dev protobuf-compiler
-       libfmt-dev libcli11-dev libgtest-dev nlohmann-json3-dev"
+       libfmt-dev libcli11-dev libtomlplusplus-dev libgtest-dev nlohmann-json3-dev"
 example="dataset-fashion-mnist"
 test="qemu-user libonnx-testdata python3-onnx python3-numpy python3-venv dataset-fashion-mnist"
 fuzz="libclang-rt-19-dev"

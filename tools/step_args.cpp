@@ -4,6 +4,11 @@ namespace pock {
 
 PassOptions pass_options(const StepArgs& args) {
   PassOptions options = args.passes;
+  if (!args.scheme.empty()) {
+    if (!options.train.empty() || !options.freeze.empty())
+      throw error("--sparse-scheme says what is trained, and so do --train and --freeze: give one of them");
+    options.scheme = load_scheme(args.scheme);
+  }
   for (const std::string& text : args.losses) options.losses.push_back(parse_loss(text));
   for (const std::string& text : args.norms) options.norms.push_back(parse_norm_rule(text));
   for (const std::string& text : args.dropouts) options.dropouts.push_back(parse_dropout_rule(text));

@@ -9,6 +9,7 @@
 namespace pock {
 
 struct StepArgs {
+  std::string scheme;                 // a preset or a file; "": none
   std::vector<std::string> losses;    // [OUTPUT=]NAME[:key=value,...]
   std::string optimizer, schedule;    // "": sgd; constant
   std::vector<std::string> norms;     // [PATTERN=]MODE

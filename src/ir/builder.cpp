@@ -19,6 +19,26 @@ Value* Builder::zeros(const Type& type) {
   return graph.add_constant(type, std::make_shared<std::vector<std::byte>>(type.bytes()));
 }
 
+static Value* index_constant(Graph& g, const Slice& slice) {
+  const std::vector<int32_t> index(slice.index.begin(), slice.index.end());
+  const Data data = make_data(index.data(), index.size() * sizeof(int32_t));
+  const Type type{DType::i32, {std::ssize(index)}};
+  for (Value* c : g.constants())
+    if (c->type == type && *c->data == *data) return c;
+  return g.add_constant(type, data);
+}
+
+void Builder::update(Value* param, const Slice& slice, Value* by) {
+  make("update", {param, by, index_constant(graph, slice)}, {{"axis", int64_t{slice.axis}}});
+}
+
+Value* Builder::take(Value* v, const Slice& slice) {
+  const int64_t first = slice.index.front(), count = std::ssize(slice.index);
+  if (slice.index.back() - first + 1 == count)
+    return value("slice", {v}, {{"axis", int64_t{slice.axis}}, {"start", first}, {"end", first + count}});
+  return value("gather", {v, index_constant(graph, slice)}, {{"axis", int64_t{slice.axis}}});
+}
+
 Value* Builder::reshape(Value* a, Dims shape) {
   return a->type.dims == shape ? a : value("reshape", {a}, {{"shape", std::move(shape)}});
 }

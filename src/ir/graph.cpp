@@ -96,6 +96,35 @@ const char* to_string(ValueKind kind) {
   return "";
 }
 
+bool is_slice_of(const Slice& s, const Type& t) {
+  return s.axis >= 0 && s.axis < t.rank() && !s.index.empty() && s.index.front() >= 0 &&
+         s.index.back() < t.dims[static_cast<size_t>(s.axis)] &&
+         std::adjacent_find(s.index.begin(), s.index.end(), std::greater_equal<>()) == s.index.end();
+}
+
+Type slice_type(const Slice& s, Type t) {
+  t.dims[static_cast<size_t>(s.axis)] = std::ssize(s.index);
+  t.layout.clear();
+  return t;
+}
+
+std::vector<int64_t> index_of(const Value& list) {
+  POCK_CHECK(list.kind == ValueKind::constant && list.data, "{} is no constant", list.name);
+  const auto count = static_cast<size_t>(list.type.elements());
+  std::vector<int64_t> index(count);
+  if (list.type.dtype == DType::i64) {
+    std::memcpy(index.data(), list.data->data(), count * sizeof(int64_t));
+  } else {
+    POCK_CHECK(list.type.dtype == DType::i32, "a list of {}", to_string(list.type.dtype));
+    std::vector<int32_t> narrow(count);
+    std::memcpy(narrow.data(), list.data->data(), count * sizeof(int32_t));
+    index.assign(narrow.begin(), narrow.end());
+  }
+  return index;
+}
+
+Type Value::trained_type() const { return slice ? slice_type(*slice, type) : type; }
+
 const Loc& Value::loc() const { return node ? node->loc : origin; }
 
 int64_t Node::integer(std::string_view name) const { return get_attr<int64_t>(attrs, name); }
@@ -155,7 +184,8 @@ Value* Graph::add_optimizer_state(Value* owner, std::string slot, Type type, flo
 Value* Graph::add_accumulator(Value* owner) {
   std::string name = owner->name + ".accumulator";
   while (find(name)) name += "_";
-  Value* v = params_.emplace_back(add_leaf(ValueKind::accumulator, owner->type, std::move(name), {}, {}));
+  Value* v =
+      params_.emplace_back(add_leaf(ValueKind::accumulator, owner->trained_type(), std::move(name), {}, {}));
   v->owner = owner;
   return v;
 }

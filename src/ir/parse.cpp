@@ -173,6 +173,19 @@ class Parser {
     return list;
   }
 
+  // What of a parameter is trained.
+  Slice slice(const Type& type) {
+    const Token at = lex_.peek();
+    Attrs given = attrs();
+    const auto* axis = std::get_if<int64_t>(&given["axis"]);
+    const auto* index = std::get_if<std::vector<int64_t>>(&given["index"]);
+    if (given.size() != 2 || !axis || !index)
+      fail(at, "what is trained of a parameter is {{axis = 1, index = [0, 2]}}");
+    if (!is_slice_of({static_cast<int>(std::clamp<int64_t>(*axis, -1, INT_MAX)), *index}, type))
+      fail(at, "these are no elements along an axis of {} in ascending order", to_string(type));
+    return {static_cast<int>(*axis), *index};
+  }
+
   void statement() {
     const Token& t = lex_.peek();
     if (t.kind == TokenKind::value || t.kind == TokenKind::odd_value) return node();
@@ -183,6 +196,7 @@ class Parser {
       leaf([&](const Name& n, Type type) {
         Value* v = g_->add_param(n.text(), type, nullptr);
         v->trained = accept_word("trained");
+        if (v->trained && lex_.peek().is("{")) v->slice = slice(type);
         return v;
       });
     else if (word.text == "statistic")
@@ -327,8 +341,9 @@ class Parser {
   void effect(const OpDef& op, const Token& word) {
     Value* target = value();
     expect("=");
-    Value* by = value();
-    finish(op, word, {target, by}, attrs());
+    std::vector<Value*> inputs = {target, value()};
+    if (accept_word("at")) inputs.push_back(value());
+    finish(op, word, std::move(inputs), attrs());
   }
 
   // What only a bug could ask of a shape rule elsewhere, a person may well write in a text.

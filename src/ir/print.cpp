@@ -17,6 +17,7 @@ std::string leaf_line(const Value* v, const Names& names) {
   const char* word = v->kind == ValueKind::constant ? "const" : to_string(v->kind);
   std::string line = fmt::format("{} {} : {}", word, names(v), to_string(v->type));
   if (v->trained) line += " trained";
+  if (v->slice) line += fmt::format(" {{axis = {}, index = {}}}", v->slice->axis, to_string(v->slice->index));
   if (v->owner) {
     line += " of " + names(v->owner);
     if (v->kind == ValueKind::optimizer && v->name != v->owner->name + "." + v->slot)
@@ -40,6 +41,7 @@ std::string node_line(const Node* n, const Names& names, const PrintOptions& opt
   std::string line;
   if (n->op->has_effect()) {
     line = fmt::format("{} {} = {}", n->op->name.text, names(n->in(0)), names(n->in(1)));
+    if (n->inputs().size() > 2) line += " at " + names(n->in(2));
   } else {
     line = fmt::format("{} = {}({})", list(n->results(), name), n->op->name.text, list(n->inputs(), name));
   }

@@ -57,6 +57,11 @@ std::vector<const Value*> aliases(const Value* owner) {
   return found;
 }
 
+std::optional<Slice> stored_slice(const Node& update) {
+  if (update.inputs().size() < 3) return {};
+  return Slice{static_cast<int>(update.integer("axis")), index_of(*update.in(2))};
+}
+
 bool shares_memory(const Graph& g) {
   std::vector<Node*> nodes = g.nodes();
   return std::any_of(nodes.begin(), nodes.end(), [](const Node* n) { return n->in_place >= 0; });

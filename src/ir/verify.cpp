@@ -55,6 +55,9 @@ class Checker {
       const bool owned = v->kind == ValueKind::optimizer || v->kind == ValueKind::accumulator;
       if (owned != (v->owner != nullptr)) fault("{} has {} owner", names_(v), v->owner ? "an" : "no");
       if (v->trained && v->kind != ValueKind::param) fault("{} is trained, but no parameter", names_(v));
+      if (v->slice && !(v->trained && is_slice_of(*v->slice, v->type)))
+        fault("{} is {}, a slice of it along axis {} cannot be trained", names_(v), to_string(v->type),
+              v->slice->axis);
     }
   }
 
@@ -68,7 +71,9 @@ class Checker {
     if (n.op->has_effect()) {
       if (!n.in(0)->persistent())
         fault("{} stores into {}, which is {}", show(n), names_(n.in(0)), to_string(n.in(0)->kind));
-      if (n.in(0)->type != n.in(1)->type)
+      if (n.inputs().size() > 2)
+        stores_slice(n);
+      else if (n.in(0)->type != n.in(1)->type)
         fault("{} stores {} into {}", show(n), to_string(n.in(1)->type), to_string(n.in(0)->type));
     }
     if (n.op->is_view() && !(n.in(0)->type.layout.empty() && n.out()->type.layout.empty()))
@@ -91,6 +96,13 @@ class Checker {
       known_.insert(v);
       reads_[v];
     }
+  }
+
+  void stores_slice(const Node& n) {
+    if (n.in(2)->kind != ValueKind::constant || !n.in(2)->data)
+      fault("{} stores at {}, which is no constant", show(n), names_(n.in(2)));
+    if (!is_slice_of(*stored_slice(n), n.in(0)->type))
+      fault("{} stores at no elements of {} in ascending order", show(n), to_string(n.in(0)->type));
   }
 
   static bool is_layout_of(const Type& t) { return t.layout.empty() || fits(t.layout, t.dims); }

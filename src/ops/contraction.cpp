@@ -13,6 +13,7 @@ using loop::Expr;
 using loop::lit;
 
 using Index = std::vector<Expr>;
+using Slices = std::vector<std::optional<Slice>>;  // of each input
 
 // The axes in front of a matrix.
 Dims batch_of(const Type& t) { return Dims(t.dims.begin(), t.dims.end() - 2); }
@@ -75,6 +76,20 @@ const OpDef kMatmul{
         });
       });
     }),
+    .input_channels =
+        [](const Node& n, int i) {
+          const bool transposed = n.integer(i == 0 ? "transpose_a" : "transpose_b") != 0;
+          return n.in(i)->type.rank() - ((i == 0) == transposed ? 2 : 1);
+        },
+    .slices = [](const Node& n, const Slice& s, Attrs*) -> Slices {
+      const int side = s.axis - n.out()->type.rank() + 2;  // 0: rows, from a; 1: columns, from b
+      if (side < 0) return {};
+      const bool transposed = n.integer(side == 0 ? "transpose_a" : "transpose_b") != 0;
+      Slices from(2);
+      from[static_cast<size_t>(side)] = {n.in(side)->type.rank() - ((side == 0) == transposed ? 1 : 2),
+                                         s.index};
+      return from;
+    },
 };
 
 // The three tensors of a convolution and how its axes meet; any two types give the third.
@@ -190,6 +205,11 @@ const OpDef kConv{
       });
     }),
     .channel_weight = 1,
+    // A depthwise filter goes with one channel.
+    .input_channels =
+        [](const Node& n, int i) {
+          return i != 1 ? -1 : n.integer("groups") > 1 && n.in(1)->type.dim(1) == 1 ? 0 : 1;
+        },
     .layouts = {Best::channels_last, Best::outputs_last, Best::channels_last},
 };
 
@@ -230,6 +250,7 @@ const OpDef kConvInputGrad{
         });
       });
     }),
+    .input_channels = [](const Node&, int i) { return i == 1 ? 0 : -1; },
     .layouts = {Best::channels_last, Best::inputs_last, Best::channels_last},
 };
 
@@ -296,6 +317,22 @@ const OpDef kConvWeightGrad{
         });
       });
     }),
+    .slices = [](const Node& n, const Slice& s, Attrs* attrs) -> Slices {
+      const int64_t groups = n.integer("groups"), filters = n.out()->type.dim(0),
+                    channels = n.out()->type.dim(1);
+      const Slice taken{1, s.index};
+      if (s.axis == 1 && groups == 1) return {std::nullopt, taken};
+      if (s.axis == 1) {
+        Slice of_all{1, {}};
+        for (int64_t g = 0; g < groups; ++g)
+          for (int64_t c : s.index) of_all.index.push_back(g * channels + c);
+        return {std::nullopt, of_all};
+      }
+      if (s.axis == 0 && groups == 1) return {taken, std::nullopt};
+      if (s.axis != 0 || groups != filters || channels != 1) return {};
+      (*attrs)["groups"] = std::ssize(s.index);
+      return {taken, taken};
+    },
     .layouts = {Best::channels_last, Best::channels_last, Best::outputs_last},
 };
 

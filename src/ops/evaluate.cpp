@@ -1,5 +1,6 @@
 #include "pock/ops/evaluate.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "pock/ops/op.h"
@@ -95,12 +96,12 @@ void evaluate(const Node& n, Memory& m) {
   for (const Value* v : n.inputs())
     POCK_CHECK(m.has(v), "{} reads a value that nobody set: {} '{}'", n.op->name.text, v->id, v->name);
   if (n.op->is_view()) return copy_elements(m, n.in(0), n.out());
-  if (n.op->has_effect()) return copy_elements(m, n.in(1), n.in(0));
   if (auto* expand = std::get_if<Expand>(&n.op->lower)) return run_expanded(n, *expand, m);
   std::vector<void*> args;
   for (const Value* v : n.inputs()) args.push_back(m.at(v));
   for (const Value* v : n.results()) args.push_back(m.at(v));
-  interpret(lower_node(n), args, m.precision);
+  if (n.op->has_effect()) std::rotate(args.begin(), args.begin() + 1, args.end());
+  interpret(n.op->has_effect() ? lower_update(n) : lower_node(n), args, m.precision);
 }
 
 void* Memory::at(const Value* v) {

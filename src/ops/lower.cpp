@@ -135,6 +135,31 @@ loop::Kernel lower_node(const Node& n) {
   return n.op->pointwise() ? loop::merged(lower_unmerged(n)) : lower_unmerged(n);
 }
 
+loop::Kernel lower_update(const Node& n) {
+  const Type &to = n.in(0)->type, &by = n.in(1)->type;
+  loop::KernelBuilder k("store");
+  const loop::BufferRef from = k.arg("in0", by.stored(), Space::in);
+  if (n.inputs().size() == 2) {
+    const loop::BufferRef into = k.arg("out0", to.stored(), Space::out);
+    k.each(to.stored().dims, [&](const std::vector<Expr>& i) { k.store(into, i, load(from, i)); });
+    return loop::merged(k.take());
+  }
+  const loop::BufferRef index = k.arg("in1", n.in(2)->type, Space::in);
+  const loop::BufferRef into = k.arg("out0", to.stored(), Space::out);
+  const auto axis = static_cast<size_t>(n.integer("axis"));
+  k.loop("k", 0, by.dims[axis], [&](const Expr& place) {
+    Dims others = by.dims;
+    others[axis] = 1;
+    k.each(others, [&](std::vector<Expr> at) {
+      at[axis] = place;
+      Expr value = load(from, stored_index(by, at));
+      at[axis] = cast(load(index, {place}), DType::i64);
+      k.store(into, stored_index(to, std::move(at)), std::move(value));
+    });
+  });
+  return k.take();
+}
+
 int expand_nodes(Graph& g, bool (*wanted)(const OpDef&)) {
   int count = 0;
   for (bool again = true; again;) {

@@ -64,6 +64,11 @@ const OpDef kTranspose{
         n.out(0, out, n.in(0, in));
       });
     }),
+    .slices =
+        [](const Node& n, const Slice& s, Attrs*) {
+          const int64_t axis = n.integers("permutation")[static_cast<size_t>(s.axis)];
+          return std::vector<std::optional<Slice>>{Slice{static_cast<int>(axis), s.index}};
+        },
 };
 
 const OpDef kBroadcastTo{
@@ -81,6 +86,7 @@ const OpDef kBroadcastTo{
     .lower = Scalar([](const ScalarArgs& a) { return a.in(0); }),
     .in_place = 1,
     .cheap = true,
+    .slices = [](const Node&, const Slice&, Attrs*) { return std::vector<std::optional<Slice>>{}; },
 };
 
 const OpDef kRelayout{
@@ -200,12 +206,6 @@ const OpDef kPad{
 Expr index_at(NestArgs& n, int input, Expr at, int64_t length) {
   Expr index = cast(n.in(input, {std::move(at)}), DType::i64);
   return min(max(std::move(index), Expr(0)), Expr(length - 1));
-}
-
-void need_index(const InferArgs& a, int i) {
-  need_rank(a, i, 1);
-  if (a.in(i).dtype != DType::i64 && a.in(i).dtype != DType::i32)
-    throw a.fail("the index (input {}) must be i64 or i32, it is {}", i, to_string(a.in(i).dtype));
 }
 
 const OpDef kGather{

@@ -224,6 +224,7 @@ const OpDef kBatchNorm{
                          {{"epsilon", n.number("epsilon")}});
       return std::vector{y, n.in(3), n.in(4)};
     }),
+    .norm_scale = 1,
 };
 
 const OpDef kBatchNormTrain{

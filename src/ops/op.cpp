@@ -45,6 +45,12 @@ void need_rank(const InferArgs& a, int i, int rank) {
   if (a.in(i).rank() != rank) throw a.fail("input {} must have {} axes, it has {}", i, rank, a.in(i).rank());
 }
 
+void need_index(const InferArgs& a, int i) {
+  need_rank(a, i, 1);
+  if (a.in(i).dtype != DType::i64 && a.in(i).dtype != DType::i32)
+    throw a.fail("the index (input {}) must be i64 or i32, it is {}", i, to_string(a.in(i).dtype));
+}
+
 void need_type(const InferArgs& a, int i, const Type& type, const char* what) {
   if (a.in(i) != type)
     throw a.fail("{} (input {}) must be {}, it is {}", what, i, to_string(type), to_string(a.in(i)));

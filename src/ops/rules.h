@@ -58,6 +58,9 @@ inline constexpr int64_t kMostTimes = int64_t{1} << 20;
 inline int64_t from_start(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 int64_t need_axis(const InferArgs& a, int64_t axis, int rank);
 
+// Input `i` is a list of elements along an axis.
+void need_index(const InferArgs& a, int i);
+
 // What a shape and one of input `i` broadcast to; throws a.fail where they do not fit.
 Dims broadcast(const InferArgs& a, const Dims& left, const Dims& right, int i);
 // As broadcast_all, of floats only.

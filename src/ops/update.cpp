@@ -11,15 +11,26 @@ using loop::lit;
 
 const OpDef kUpdate{
     .name = "update",
-    .doc = "stores input 1 into the parameter, statistic or optimizer state that is input 0",
+    .doc =
+        "stores input 1 into the parameter, statistic or optimizer state that is input 0; with an index [K], "
+        "a "
+        "constant, into those of its elements along `axis`",
     .inputs = 2,
     .results = 0,
+    .attrs = {int_attr("axis", 0)},
     .infer = [](const InferArgs& a) -> Types {
-      need_type(a, 1, a.in(0), "the new value");
+      Type stored = a.in(0);
+      if (a.count() > 3) throw a.fail("has {} inputs, want 2 or 3", a.count());
+      if (a.count() > 2) {
+        need_index(a, 2);
+        stored.dims[need_axis(a, a.integer("axis"), stored.rank())] = a.in(2).dim(0);
+      }
+      need_type(a, 1, stored, "the new value");
       return {};
     },
     .gradient = Gradient::none("it ends a step"),
     .lower = Effect(),
+    .variadic = true,
 };
 
 // The first `tensors` inputs are of one shape (w, its state, its gradient), the others scalars; the first

@@ -144,6 +144,10 @@ class Run {
   void effect(const Node& n) {
     const Value *param = n.in(0), *v = n.in(1);
     need(v, "the update of " + names_(param));
+    if (n.inputs().size() > 2) {  // some of its elements
+      leaves_.at(param) = next_content_++;
+      return;
+    }
     leaves_.at(param) = values_.at(v).content;
     updates_.emplace_back(param, v);
   }
@@ -153,7 +157,8 @@ class Run {
     if (plan_.offset.count(v)) return planned(v);
     if (options_.updates_in_place)
       for (const Node* user : v->users)
-        if (user->op->has_effect() && user->in(1) == v) return {user->in(0), 0, 0};
+        if (user->op->has_effect() && user->in(1) == v && user->inputs().size() == 2)
+          return {user->in(0), 0, 0};
     fail("{} has no offset", names_(v));
   }
 

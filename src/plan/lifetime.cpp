@@ -39,7 +39,7 @@ const Value* update_target(const Graph& g, const Value* result) {
   const Value* param = nullptr;
   for (const Node* user : result->users) {
     if (!user->op->has_effect() || user->in(1) != result) continue;
-    if (param) return nullptr;
+    if (param || stored_slice(*user)) return nullptr;
     param = user->in(0);
   }
   if (!param || result->kind != ValueKind::result || storage_source(result)) return nullptr;

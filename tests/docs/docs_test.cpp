@@ -63,6 +63,19 @@ TEST(Docs, CommandsAboutTrainingRun) {
   }
 }
 
+TEST(Docs, CommandsAboutSchemesRun) {
+  TempDir dir;
+  fs::copy_file(kRoot / "tests/train/lenet/model.onnx", dir / "model.onnx");
+  fs::copy_file(kRoot / "tests/train/schemes/lenet.toml", dir / "lenet.toml");
+  const std::vector<std::string> all = commands(kRoot / "docs/sparse.md", {"pockc "});
+  ASSERT_EQ(all.size(), 2u);
+  for (const std::string& command : all) {
+    Ran ran = run({"/bin/sh", "-c", "PATH=" + fs::path(kPockc).parent_path().string() + ":$PATH; " + command},
+                  dir.path);
+    EXPECT_EQ(ran.status, 0) << command << "\n" << ran.err;
+  }
+}
+
 TEST(Docs, ScriptsThatAreNamedExist) {
   int count = 0;
   for (const fs::path& document : documents())
@@ -79,7 +92,7 @@ TEST(Docs, CodeIsTheCodeOfTheProject) {
   int count = 0;
   for (const fs::path& document : documents()) {
     std::string text = read_file(document);
-    for (size_t at = 0; (at = text.find("```c", at)) != std::string::npos;) {
+    for (size_t at = 0; (at = text.find("```", at)) != std::string::npos;) {
       size_t line = text.find('\n', at), end = text.find("```", line), name = text.find(' ', at) + 1;
       ASSERT_NE(end, std::string::npos) << document;
       ASSERT_LT(name, line) << document << ": code without the file that it is from";
@@ -91,7 +104,7 @@ TEST(Docs, CodeIsTheCodeOfTheProject) {
       ++count;
     }
   }
-  EXPECT_EQ(count, 5);
+  EXPECT_EQ(count, 6);
 }
 
 }  // namespace

@@ -48,6 +48,8 @@ class Builder {
   // running * momentum + batch * (1 - momentum) * factor: a batch norm's statistic after a step.
   Value* running_average(Value* running, Value* batch, double momentum, double factor);
   void update(Value* param, Value* by) { make("update", {param, by}); }
+  void update(Value* param, const Slice&, Value* by);  // into those elements
+  Value* take(Value*, const Slice&);                   // those elements
 
   Graph& graph;
   Loc loc;

@@ -17,6 +17,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -66,25 +67,39 @@ const char* to_string(ValueKind);
 // counts from 1.
 inline constexpr const char* kRandomWords[] = {"seed_low", "seed_high", "micro_step"};
 
+// Elements along an axis.
+struct Slice {
+  int axis = 0;
+  std::vector<int64_t> index = {};  // ascending
+  bool operator==(const Slice&) const = default;
+};
+bool is_slice_of(const Slice&, const Type&);  // some of its elements along an axis that it has
+Type slice_type(const Slice&, Type);          // row-major
+
 struct Value {
   int id = 0;  // unique in the graph, never reused
   ValueKind kind = ValueKind::result;
   Type type;
-  std::string name;          // model name; for a result usually empty (printed as %id)
-  Node* node = nullptr;      // result: who makes it
-  int index = 0;             // result: which of the node's results
-  Data data;                 // param, statistic, constant: initial elements; null: zeros
-  bool trained = false;      // param
-  std::string slot;          // optimizer: "exp_avg"; scalar: its formula
+  std::string name;                 // model name; for a result usually empty (printed as %id)
+  Node* node = nullptr;             // result: who makes it
+  int index = 0;                    // result: which of the node's results
+  Data data;                        // param, statistic, constant: initial elements; null: zeros
+  bool trained = false;             // param
+  std::optional<Slice> slice = {};  // param: what of it is trained; none: all
+  std::string slot;                 // optimizer: "exp_avg"; scalar: its formula
   Value* owner = nullptr;    // optimizer: the parameter it belongs to; accumulator: that, or a statistic
   float initial = 0;         // optimizer: every element at start; no denormal
   Loc origin;                // not for results: those have their node's
   std::vector<Node*> users;  // in no order; a node that reads it twice is there twice
 
   const Loc& loc() const;
+  Type trained_type() const;  // param: of what is trained of it
   // It outlives a run of the graph, and an `update` may store into it.
   bool persistent() const { return kind == ValueKind::param || kind == ValueKind::statistic || owner; }
 };
+
+// The elements of a constant list of i64 or i32.
+std::vector<int64_t> index_of(const Value& list);
 
 class Node {
  public:

@@ -4,6 +4,7 @@
 //   for (const Value* alias : aliases(owner)) ...    // everything that lies there, the owner first
 #pragma once
 
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -19,6 +20,9 @@ Positions positions(const Graph&);
 bool inside_kernel(const Graph&, const Value*);
 // Each kernel's nodes, and every other node alone, in order.
 std::vector<std::vector<Node*>> kernels(const Graph&);
+
+// What an `update` stores of its parameter's elements; none: all.
+std::optional<Slice> stored_slice(const Node& update);
 
 // The input of `v`'s node whose memory `v` lies in, or nullptr where `v` has its own.
 Value* storage_source(const Value* v);

@@ -176,6 +176,12 @@ struct OpDef {
   bool cheap = false;       // pointwise and cheap enough to compute again instead of keeping the result
   bool variadic = false;    // `inputs` or more
   int channel_weight = -1;  // convolutions: the input whose first axis makes the result's channels
+  // Layers: along which axis of the weight that is input `i` its input channels lie; -1 where no weight can be there.
+  int (*input_channels)(const Node&, int i) = nullptr;
+  // From which elements of each input (none: all) those of result 0 are made that a slice takes; `attrs` are changed to
+  // make just these. Empty where it cannot be said. Pointwise operators need no rule.
+  std::vector<std::optional<Slice>> (*slices)(const Node&, const Slice&, Attrs* attrs) = nullptr;
+  int norm_scale = -1;  // normalisations: the input that scales; behind it stands the one that shifts
   // The result holds probabilities, or their logarithms: the loss that fits wants input 0, the logits, instead.
   Probability probability = Probability::none;
   std::vector<Best> layouts = {};  // of inputs, then results; none: any
@@ -213,6 +219,8 @@ int expand_nodes(
 loop::Kernel lower_node(const Node&);
 // The same with an axis for each of result 0 that has more than one element, in the order of memory.
 loop::Kernel lower_unmerged(const Node&);
+// The kernel of an update that is not written in place, from its inputs 1 and following into input 0, its last argument.
+loop::Kernel lower_update(const Node&);
 
 struct JoinedKernel {
   loop::Kernel kernel;

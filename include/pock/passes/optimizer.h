@@ -62,16 +62,17 @@ struct ScalarArgsF64 {
 struct UpdateArgs {
   Builder& b;
   const Choice& choice;
-  Value* param;
-  Value* gradient;
-  std::function<Value*(const std::string& slot, double initial)> state;  // of the parameter's shape
+  Value* param;                                                          // what is trained of it
+  Value* gradient;                                                       // of the same shape
+  std::function<Value*(const std::string& slot, double initial)> state;  // likewise
   std::function<Value*(const std::string& name)> scalar;                 // one that `scalars` defines
+  std::function<void(Value* by)> update;                                 // stores the new value
 };
 
 struct OptimizerDef {
   ChoiceDef choice;  // keys are PyTorch's keywords (betas are beta1 and beta2)
   void (*scalars)(ScalarArgsF64&);
-  void (*update)(UpdateArgs&);  // ends in b.update(param, ...) and one for each state
+  void (*update)(UpdateArgs&);  // ends in update(...) and a b.update for each state
   // What is wrong with keys that are good one by one; null where none depends on another.
   const char* (*disagreement)(const Choice&) = nullptr;
 };

@@ -13,6 +13,7 @@
 #include "pock/ir/graph.h"
 #include "pock/passes/loss.h"
 #include "pock/passes/optimizer.h"
+#include "pock/passes/scheme.h"
 
 namespace pock {
 
@@ -37,6 +38,7 @@ DropoutRule parse_dropout_rule(const std::string& text);
 // What to train and how; and what passes need to know of a target, as numbers.
 struct PassOptions {
   std::vector<std::string> train, freeze;  // globs over parameter names; none: train all
+  std::optional<Scheme> scheme;            // instead of both
   std::vector<NormRule> norms;
   std::vector<DropoutRule> dropouts;
   std::optional<bool> unbiased_variance;  // of running variances; unset: by the model's producer

@@ -1,0 +1,128 @@
+#include "pock/passes/layers.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "pock/ops/op.h"
+
+namespace pock {
+namespace {
+
+bool is(const Node* n, std::string_view op) { return n && std::string_view(n->op->name) == op; }
+
+const Value* behind_views(const Value* v) {
+  while (v->node && (v->node->op->is_view() || is(v->node, "broadcast_to"))) v = v->node->in(0);
+  return v;
+}
+
+// The parameter that `v` is, perhaps under another shape, and where axis `*axis` of `v` lies in it: -1 where it is none of
+// its axes.
+Value* parameter(Value* v, int* axis) {
+  while (v->node) {
+    if (is(v->node, "transpose")) {
+      if (*axis >= 0) *axis = static_cast<int>(v->node->integers("permutation")[static_cast<size_t>(*axis)]);
+    } else if (v->node->op->is_view()) {
+      *axis = -1;
+    } else {
+      return nullptr;
+    }
+    v = v->node->in(0);
+  }
+  return v->kind == ValueKind::param ? v : nullptr;
+}
+Value* parameter(Value* v) {
+  int axis = -1;
+  while (is(v->node, "broadcast_to")) v = v->node->in(0);
+  return parameter(v, &axis);
+}
+
+// The node behind `v`, views aside, that combines it with a parameter, which must fit; null where there is none.
+template <class Fits>
+const Node* combined(const Value* v, std::string_view op, const Fits& fits, Value** with) {
+  for (const Node* user : v->users) {
+    if (user->op->is_view() && user->in(0) == v)
+      if (const Node* n = combined(user->out(), op, fits, with)) return n;
+    if (!is(user, op)) continue;
+    for (int i : {0, 1}) {
+      if (user->in(i) != v) continue;
+      Value* p = parameter(user->in(1 - i));
+      if (!p || !fits(*p)) continue;
+      *with = p;
+      return user;
+    }
+  }
+  return nullptr;
+}
+
+// x / root, or x times 1 / root.
+const Value* normalised(const Node* n) {
+  auto root = [](const Value* v) {
+    v = behind_views(v);
+    return is(v->node, "sqrt");
+  };
+  auto inverse_root = [&](const Value* v) {
+    v = behind_views(v);
+    if (is(v->node, "reciprocal")) return root(v->node->in(0));
+    return is(v->node, "div") && root(v->node->in(1)) &&
+           behind_views(v->node->in(0))->kind == ValueKind::constant;
+  };
+  if (is(n, "div") && root(n->in(1))) return n->in(0);
+  if (is(n, "mul") && inverse_root(n->in(1))) return n->in(0);
+  if (is(n, "mul") && inverse_root(n->in(0))) return n->in(1);
+  return nullptr;
+}
+
+class Finding {
+ public:
+  explicit Finding(const Graph& g) : g_(g) {}
+
+  Layers run() {
+    for (const Node* n : g_.nodes()) {
+      layer(n);
+      norm(n);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  void layer(const Node* n) {
+    for (int i = 0; n->op->input_channels && i < static_cast<int>(n->inputs().size()); ++i) {
+      int axis = n->op->input_channels(*n, i);
+      if (axis < 0) continue;
+      Value* weight = parameter(n->in(i), &axis);
+      if (!weight || !is_float(weight->type.dtype)) continue;
+      std::erase_if(found_.layers, [&](const Layer& other) { return other.weight == weight; });
+      Layer layer{n, weight, axis, nullptr, n->out()};
+      const bool images = !n->op->layouts.empty();
+      const int64_t channels = n->out()->type.dim(images ? 1 : -1);
+      auto fits = [&](const Value& p) { return p.type.elements() == channels; };
+      if (const Node* sum = combined(n->out(), "add", fits, &layer.bias)) layer.out = sum->out();
+      found_.layers.push_back(layer);
+      return;
+    }
+  }
+
+  void norm(const Node* n) {
+    Norm norm{n, nullptr, nullptr, nullptr, found_.layers.size()};
+    if (n->op->norm_scale >= 0) {
+      norm.scale = parameter(n->in(n->op->norm_scale));
+      norm.shift = parameter(n->in(n->op->norm_scale + 1));
+      norm.x = n->in(0);
+    } else if ((norm.x = normalised(n))) {
+      const Value* y = n->out();
+      auto fits = [&](const Value& p) { return p.type.elements() < y->type.elements(); };
+      if (const Node* scaled = combined(y, "mul", fits, &norm.scale)) y = scaled->out();
+      combined(y, "add", fits, &norm.shift);
+    }
+    if (norm.scale || norm.shift) found_.norms.push_back(norm);
+  }
+
+  const Graph& g_;
+  Layers found_;
+};
+
+}  // namespace
+
+Layers find_layers(const Graph& g) { return Finding(g).run(); }
+
+}  // namespace pock
