@@ -446,21 +446,46 @@ class Scheduler {
   // wait in memory near by. Where those would be many, the few elements at the edges are left to themselves.
   void clipped_rows(const Nest& nest, size_t axis, int64_t most, int64_t columns) {
     const std::string& name = nest.axes[axis].name;
-    if (!near_ || nest.axes[axis].extent * columns > kMostSums) {
-      add(Step::peel, name);
-      const std::vector<const Stmt*> interior = loops_named(now_.body, name + ".m");
-      if (interior.size() != 1 || clips(interior[0]->body, interior[0]->var.get())) return;
-      sink_rows({name + ".m", trips(*interior[0]), interior[0]->var}, most);
-      return;
+    const int64_t extent = nest.axes[axis].extent, rows = even_rows(extent, most);
+    if (near_ && extent * columns <= kMostSums) {
+      if (rows == extent) return taps(nest, axis);
+      if (slide(nest, axis, rows)) return;
     }
+    add(Step::peel, name);
+    const std::vector<const Stmt*> interior = loops_named(now_.body, name + ".m");
+    if (interior.size() != 1 || clips(interior[0]->body, interior[0]->var.get())) return;
+    sink_rows({name + ".m", trips(*interior[0]), interior[0]->var}, most);
+  }
+
+  // Where all of them are one tile.
+  void taps(const Nest& nest, size_t axis) {
+    move_inwards(nest, axis);
+    for (const Step::Kind kind : {Step::taps, Step::sink, Step::unroll}) add(kind, nest.axes[axis].name);
+  }
+
+  // False, and nothing done, where no loop can go over all taps.
+  bool slide(const Nest& nest, size_t axis, int64_t rows) {
+    const loop::Schedule steps = steps_;
+    const loop::Kernel before = now_;
+    const std::string& name = nest.axes[axis].name;
+    move_inwards(nest, axis);
+    add(Step::slide, name, rows);
+    if (loops_named(now_.body, name + ".i").empty()) {
+      steps_ = steps;
+      now_ = before;
+      return false;
+    }
+    add(Step::sink, name + ".i");
+    add(Step::unroll, name + ".i");
+    return true;
+  }
+
+  void move_inwards(const Nest& nest, size_t axis) {
+    const std::string& name = nest.axes[axis].name;
     for (size_t inner = axis + 1; inner < nest.axes.size(); ++inner)
       if (loops_named(now_.body, nest.axes[inner].name).size() == 1 &&
           directly_inside(name, nest.axes[inner].name))
         add(Step::reorder, name, 0, nest.axes[inner].name);
-    add(Step::taps, name);
-    add(Step::split, name, even_rows(nest.axes[axis].extent, most));
-    add(Step::sink, name + ".i");
-    add(Step::unroll, name + ".i");
   }
 
   bool directly_inside(const std::string& outer, const std::string& inner) const {

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <map>
 #include <set>
+#include <span>
 
 #include "detail.h"
 #include "pock/loop/range.h"
@@ -21,10 +22,11 @@ struct StepRow {
 };
 // Indexed by Step::Kind.
 constexpr StepRow kRows[Step::parallel + 1] = {
-    {"split", true, true, true},     {"fuse", false, true, false},        {"merge", false, true, false},
-    {"reorder", false, true, false}, {"hoist", false, false, false},      {"sink", false, false, false},
-    {"taps", false, false, false},   {"interchange", false, true, false}, {"peel", false, false, false},
-    {"unroll", false, false, false}, {"vectorize", false, false, false},  {"parallel", false, false, false}};
+    {"split", true, true, true},      {"fuse", false, true, false},    {"merge", false, true, false},
+    {"reorder", false, true, false},  {"hoist", false, false, false},  {"sink", false, false, false},
+    {"taps", false, false, false},    {"slide", true, false, false},   {"interchange", false, true, false},
+    {"peel", false, false, false},    {"unroll", false, false, false}, {"vectorize", false, false, false},
+    {"parallel", false, false, false}};
 
 std::string to_string(const Step& s) {
   const StepRow& row = kRows[s.kind];
@@ -83,6 +85,7 @@ class Transform {
         return reorder(s);
       case Step::sink:
       case Step::taps:
+      case Step::slide:
         return sink(s);
       case Step::interchange:
         return interchange(s);
@@ -292,9 +295,13 @@ class Transform {
         Stmt outer = s;
         outer.body = distribute(s.body, k);
         result.push_back(std::move(outer));
-      } else if (std::vector<Segment> cuts = segments(s, k); !cuts.empty()) {
+      } else if (const std::vector<Part> parts = parts_of(s, k); !parts.empty()) {
         flush();
-        for (const Segment& cut : cuts) result.push_back(clipped(s, k, cut));
+        for (size_t at = 0, end = 0; at < parts.size(); at = end) {
+          for (end = at + 1; end < parts.size() && goes_with(parts[end - 1], parts[end]); ++end) {
+          }
+          result.push_back(clipped(s, k, std::span(parts).subspan(at, end - at)));
+        }
       } else {
         pending.push_back(expand(s, k));
       }
@@ -303,36 +310,40 @@ class Transform {
     return result;
   }
 
-  // Iterations lo..hi of a `for` loop in which the same iterations first, first + step, ... below last of the sinking
-  // loop take part.
-  struct Segment {
-    int64_t lo, hi, first, last, step;
-    bool same_part(const Segment& o) const { return first == o.first && last == o.last && step == o.step; }
+  // Iteration t of a `for` loop, in which iterations first, first + step, ... of the sinking loop take part.
+  struct Part {
+    int64_t t, first, step, count;
   };
 
   // Of a loop whose bounds depend on nothing but the sinking loop; none where it is another, or where those that take
   // part are not evenly spaced.
-  std::vector<Segment> segments(const Stmt& s, const Sinking& k) const {
-    if (step_.kind != Step::taps || s.kind != StmtKind::loop || s.independent) return {};
-    std::map<int64_t, std::vector<int64_t>> part;  // of an iteration
+  std::vector<Part> parts_of(const Stmt& s, const Sinking& k) const {
+    if (step_.kind == Step::sink || s.kind != StmtKind::loop || s.independent) return {};
+    std::map<int64_t, std::vector<int64_t>> who_of;  // an iteration
     for (int64_t i = 0; i < k.extent; ++i) {
       Expr lo = replace(s.lo, {{{k.loop->var.get(), Expr(i)}}, {}}),
            hi = replace(s.hi, {{{k.loop->var.get(), Expr(i)}}, {}});
       if (!is_constant(lo) || !is_constant(hi)) return {};
-      for (int64_t t = lo->integer; t < hi->integer; t += s.step) part[t].push_back(i);
+      for (int64_t t = lo->integer; t < hi->integer; t += s.step) who_of[t].push_back(i);
     }
-    std::vector<Segment> cuts;
-    for (const auto& [t, who] : part) {
-      Segment cut{t, t + 1, who.front(), who.back() + 1, who.size() > 1 ? who[1] - who[0] : 1};
+    std::vector<Part> parts;
+    for (const auto& [t, who] : who_of) {
+      const int64_t step = who.size() > 1 ? who[1] - who[0] : 1;
       for (size_t n = 1; n < who.size(); ++n)
-        if (who[n] - who[n - 1] != cut.step) return {};
-      if (!cuts.empty() && cuts.back().hi == t && cuts.back().same_part(cut))
-        ++cuts.back().hi;
-      else
-        cuts.push_back(cut);
+        if (who[n] - who[n - 1] != step) return {};
+      parts.push_back({t, who.front(), step, std::ssize(who)});
     }
-    return cuts;
+    return parts;
   }
+
+  // Whether one loop goes over both iterations.
+  bool goes_with(const Part& one, const Part& next) const {
+    if (next.t != one.t + 1 || next.step != one.step) return false;
+    if (step_.kind == Step::slide) return blocks(next) == blocks(one);
+    return next.first == one.first && next.count == one.count;
+  }
+
+  int64_t blocks(const Part& p) const { return p.count / step_.number; }
 
   static bool has_sum(const Stmts& body) {
     return std::any_of(body.begin(), body.end(), [](const Stmt& s) {
@@ -340,25 +351,68 @@ class Transform {
     });
   }
 
-  // A segment of the `for` loop around those iterations. What they sum up in registers of the sinking loop is held in
-  // one of their own meanwhile, where there are loops inside.
-  Stmt clipped(const Stmt& s, const Sinking& k, const Segment& cut) const {
+  // Iterations of the `for` loop, each around those that take part. What these sum up in registers of the sinking loop
+  // is held in one of their own meanwhile, where there are loops inside.
+  Stmt clipped(const Stmt& s, const Sinking& k, std::span<const Part> parts) const {
     Stmts inside;
     for (const Stmt& b : s.body) inside.push_back(expand(b, k));
     if (has_sum(inside)) hold(inside, k);
-    Stmt each = *k.loop;
-    each.var = std::make_shared<const Var>(*k.loop->var);
-    each.lo = cut.first;
-    each.hi = cut.last;
-    each.step = cut.step;
     Stmt loop = s;
     loop.var = std::make_shared<const Var>(*s.var);
-    loop.lo = cut.lo;
-    loop.hi = cut.hi;
+    loop.lo = parts.front().t;
+    loop.hi = parts.back().t + 1;
     loop.step = 1;
-    each.body = copy(inside, {{{k.loop->var.get(), var(each.var)}, {s.var.get(), var(loop.var)}}, {}});
-    loop.body = {std::move(each)};
+    const Expr t = var(loop.var), first = sequence(parts, t, [](const Part&p) { return p.first; });
+    // The elements from `done` on: n of them.
+    auto each = [&](const std::string& suffix, const Expr& done, int64_t n) {
+      Stmt part = *k.loop;
+      part.var = std::make_shared<const Var>(Var{k.loop->var->name + suffix});
+      part.hi = n;
+      const Expr i = first + (done + var(part.var)) * Expr(parts.front().step);
+      part.body = copy(inside, {{{k.loop->var.get(), i}, {s.var.get(), t}}, {}});
+      return part;
+    };
+    loop.body =
+        step_.kind == Step::slide ? in_blocks(k, parts, t, each) : Stmts{each("", 0, parts.front().count)};
     return loop;
+  }
+
+  // As split() has it, but that there may be more than one remainder.
+  Stmts in_blocks(const Sinking& k, std::span<const Part> parts, const Expr& t, const auto& each) const {
+    const int64_t n = step_.number, whole = blocks(parts.front());
+    Stmts result;
+    if (whole) {
+      Stmt outer = *k.loop;
+      outer.var = std::make_shared<const Var>(Var{k.loop->var->name + ".o"});
+      outer.hi = whole;
+      outer.body = {each(".i", var(outer.var) * Expr(n), n)};
+      result.push_back(std::move(outer));
+    }
+    const Expr rest = sequence(parts, t, [&](const Part& p) { return p.count - whole * n; });
+    std::set<int64_t> rests;
+    for (const Part& p : parts) rests.insert(p.count - whole * n);
+    for (const int64_t count : rests) {
+      if (count == 0) continue;
+      Stmt when{.kind = StmtKind::when, .value = rest == Expr(count)};
+      when.body = {each(".i", Expr(whole * n), count)};
+      result.push_back(std::move(when));
+    }
+    return result;
+  }
+
+  // What `of` gives for the part at t, in straight pieces.
+  static Expr sequence(std::span<const Part> parts, const Expr& t, const auto& of) {
+    std::vector<std::pair<int64_t, Expr>> pieces;  // from where on
+    for (size_t at = 0, end = 0; at < parts.size(); at = end) {
+      end = at + 1;
+      const int64_t slope = end < parts.size() ? of(parts[end]) - of(parts[at]) : 0;
+      while (end < parts.size() && of(parts[end]) - of(parts[end - 1]) == slope) ++end;
+      pieces.emplace_back(parts[at].t, (t - parts[at].t) * Expr(slope) + of(parts[at]));
+    }
+    Expr result = pieces.back().second;
+    for (size_t i = pieces.size() - 1; i > 0; --i)
+      result = select(t < Expr(pieces[i].first), pieces[i - 1].second, result);
+    return result;
   }
 
   void hold(Stmts& body, const Sinking& k) const {

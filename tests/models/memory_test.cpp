@@ -1,9 +1,10 @@
-// How close real nets come to the bound that no plan can beat, and what they keep alive.
+// How close real nets come to the bound that no plan can beat, what they keep alive, and how large their programs are.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "support/support.h"
@@ -27,7 +28,10 @@ nlohmann::json report_of(const std::string& model, int batch) {
   }
   EXPECT_LT(best, 0.02);
   printf("info in %.2f ms\n", best * 1000);
-  return nlohmann::json::parse(read_file(dir / "report.json"));
+  nlohmann::json report = nlohmann::json::parse(read_file(dir / "report.json"));
+  report["program_bytes"] = static_cast<int64_t>(std::filesystem::file_size(dir / "trainer")) -
+                            report["weights_bytes"].get<int64_t>();
+  return report;
 }
 
 void expect_tight(const nlohmann::json& report) {
@@ -52,6 +56,7 @@ TEST(Memory, ResNet18) {
   for (int batch : {1, 8}) {
     nlohmann::json report = report_of(model, batch);
     expect_tight(report);
+    EXPECT_LE(report["program_bytes"], 300'000);
     if (batch == 8) {
       EXPECT_LE(report["arena_bytes"], 1.5 * (sum + two_largest) * 4 * batch);
     }

@@ -28,6 +28,8 @@ struct Step {
     sink,  // each i into its body: around every statement, inside the loops there; registers get an axis
     taps,  // as sink, but no further than to a `for` loop whose bounds depend on i: there each of its iterations
            // goes over those i that take part in it
+    slide,  // as taps, those i in blocks of n as split has them, where one loop goes over all iterations that have as many
+            // whole blocks
     interchange,  // each i around a `for` j among other statements: j around i, in front of it and behind it i alone;
                   // what registers hold from one to the next gets an axis in front
     peel,       // each i: the range where every clipped bound inside stays the same becomes a loop i.m
@@ -36,7 +38,7 @@ struct Step {
     parallel    // each i, outermost
   } kind;
   std::string axis;
-  int64_t number = 0;  // split: n
+  int64_t number = 0;  // split, slide: n
   std::string other;   // fuse, merge, reorder, interchange: j
 };
 using Schedule = std::vector<Step>;
