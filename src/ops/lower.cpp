@@ -74,6 +74,36 @@ class ScalarLoops {
   std::vector<Layout> tensors_;
 };
 
+bool contains(const Expr& e, const Expr& part) {
+  return same(e, part) ||
+         std::any_of(e->args.begin(), e->args.end(), [&](const Expr& a) { return contains(a, part); });
+}
+
+Expr with(const Expr& e, const Expr& part, const Expr& by) {
+  if (same(e, part)) return by;
+  if (e->args.empty() || e->op == loop::ScalarOp::load) return e;
+  std::vector<Expr> args;
+  for (const Expr& a : e->args) args.push_back(with(a, part, by));
+  return loop::make(e->op, std::move(args), e->type);
+}
+
+// Computes all results before the first is stored, as a result may stand in an input's memory; one that is part of
+// others in front of them.
+void keep(loop::KernelBuilder& k, Exprs& values) {
+  std::vector<Expr*> left;
+  for (Expr& v : values) left.push_back(&v);
+  while (!left.empty()) {
+    const auto innermost = std::find_if(left.begin(), left.end(), [&](const Expr* v) {
+      return std::none_of(left.begin(), left.end(),
+                          [&](const Expr* other) { return contains(*v, *other) && !same(*v, *other); });
+    });
+    const Expr value = **innermost;
+    left.erase(innermost);
+    const Expr kept = load(k.reg("r", value));
+    for (Expr& v : values) v = with(v, value, kept);
+  }
+}
+
 loop::Kernel lower_scalar(const Node& n, const Scalar& scalar) {
   loop::KernelBuilder k{std::string(n.op->name)};
   ScalarLoops loops(n);
@@ -90,9 +120,7 @@ loop::Kernel lower_scalar(const Node& n, const Scalar& scalar) {
     for (size_t i = 0; i < ins.size(); ++i) elements.push_back(load(ins[i], loops.index_of(i, vars)));
     Exprs values = scalar.rule(ScalarArgs(n, std::move(elements)));
     POCK_CHECK(values.size() == outs.size(), "{} gave {} values", n.op->name.text, values.size());
-    // A result may stand in an input's memory, so all are computed before the first is stored.
-    if (outs.size() > 1)
-      for (Expr& v : values) v = load(k.reg("r", v));
+    if (outs.size() > 1) keep(k, values);
     for (size_t i = 0; i < outs.size(); ++i)
       k.store(outs[i], loops.index_of(ins.size() + i, vars), values[i]);
   });

@@ -272,6 +272,17 @@ TEST(Cases, KernelsComeWithArguments) {
   }
 }
 
+// w - lr * m' and m', which is made of five operations.
+TEST(Update, WhatResultsShareIsComputedOnce) {
+  Graph g;
+  Builder b(g);
+  std::vector<Value*> inputs;
+  for (const Dims& dims : {Dims{6}, {6}, {6}, {}, {}, {}, {}})
+    inputs.push_back(g.add_input(fmt::format("x{}", inputs.size()), {DType::f32, dims}));
+  const loop::Kernel kernel = lower_node(*b.make("momentum_step", inputs));
+  EXPECT_EQ(loop::cost(kernel).flop, 6 * (5 + 2)) << print(kernel);
+}
+
 TEST(Update, StoresIntoTheParameter) {
   Graph g;
   Value* w = g.add_param("w", {DType::f32, {3}}, make_data({1, 2, 3}));
