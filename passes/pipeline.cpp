@@ -26,6 +26,8 @@ const std::vector<Pass>& training_pipeline() {
        true},
       {"immediate_update", immediate_update, "as early as its readers allow: a gradient lives briefly", true},
       {"recompute", recompute, "cheap results anew in the backward part; cse would merge them", true},
+      {"masks", masks, "a bit where only a sign of what is saved counts; behind recompute, which saves less",
+       true},
       {"layout", layout, "channels last, filters in panels; when only memory is left to decide", true},
       {"fuse", fuse, "nodes that pass on elements share a kernel; behind layout, before memory is shared",
        true},

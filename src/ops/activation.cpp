@@ -30,6 +30,7 @@ const OpDef kWherePositive{
       add(2, g.b.value("where_positive", {g.in(0), none, g.dout()}));
     }),
     .lower = Scalar([](const ScalarArgs& a) { return select(a.in(0) > lit(0), a.in(1), a.in(2)); }),
+    .test = [](Builder& b, const Node& n) { return b.value("positive", {n.in(0)}); },
 };
 
 // Adds dout where x > 0, and `below` elsewhere.

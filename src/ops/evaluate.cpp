@@ -104,6 +104,38 @@ void evaluate(const Node& n, Memory& m) {
   interpret(n.op->has_effect() ? lower_update(n) : lower_node(n), args, m.precision);
 }
 
+namespace {
+
+// A mask as bytes, in row-major order.
+Type as_bytes(const Type& mask) { return {DType::u8, mask.dims, mask.layout}; }
+
+// Calls f(element, byte, bit) for the elements in the order of memory.
+template <class F>
+void each_bit(const Type& mask, const F& f) {
+  const Dims stored = mask.stored().dims;
+  const int64_t row = stored.empty() ? 1 : stored.back(), bytes = (row + 7) / 8;
+  for (int64_t i = 0; i < mask.elements(); ++i) f(i, i / row * bytes + i % row / 8, i % row % 8);
+}
+
+std::vector<std::byte> to_bits(const Type& mask, const std::vector<std::byte>& stored) {
+  std::vector<std::byte> bits(static_cast<size_t>(mask.bytes()));
+  each_bit(mask, [&](int64_t i, int64_t byte, int64_t bit) {
+    if (stored[static_cast<size_t>(i)] != std::byte{0})
+      bits[static_cast<size_t>(byte)] |= std::byte{1} << static_cast<int>(bit);
+  });
+  return bits;
+}
+
+std::vector<std::byte> from_bits(const Type& mask, const std::vector<std::byte>& bits) {
+  std::vector<std::byte> stored(static_cast<size_t>(mask.elements()));
+  each_bit(mask, [&](int64_t i, int64_t byte, int64_t bit) {
+    stored[static_cast<size_t>(i)] = bits[static_cast<size_t>(byte)] >> static_cast<int>(bit) & std::byte{1};
+  });
+  return stored;
+}
+
+}  // namespace
+
 void* Memory::at(const Value* v) {
   auto [it, fresh] = buffers_.try_emplace(v);
   if (fresh) it->second.assign(held_bytes(v->type, precision), std::byte{0xff});
@@ -113,10 +145,15 @@ void* Memory::at(const Value* v) {
 void Memory::set(const Value* v, const std::vector<double>& numbers) {
   POCK_CHECK(static_cast<int64_t>(numbers.size()) == v->type.elements(), "{} numbers for {}", numbers.size(),
              to_string(v->type));
-  const Type t = held(v->type, precision);
+  const bool mask = v->type.dtype == DType::mask;
+  const Type t = mask ? as_bytes(v->type) : held(v->type, precision);
   std::vector<std::byte> elements(t.bytes());
   from_doubles(numbers, t.dtype, elements.data());
-  pack(t, elements.data(), at(v));
+  if (!mask) return pack(t, elements.data(), at(v));
+  std::vector<std::byte> stored(elements.size());
+  pack(t, elements.data(), stored.data());
+  const std::vector<std::byte> bits = to_bits(v->type, stored);
+  std::copy(bits.begin(), bits.end(), static_cast<std::byte*>(at(v)));
 }
 
 void Memory::set(const Value* v, const Data& data) {
@@ -131,9 +168,10 @@ void Memory::set(const Value* v, const Data& data) {
 std::vector<double> Memory::read(const Value* v) const {
   auto it = buffers_.find(v);
   POCK_CHECK(it != buffers_.end(), "value {} '{}' was never set", v->id, v->name);
-  const Type t = held(v->type, precision);
+  const bool mask = v->type.dtype == DType::mask;
+  const Type t = mask ? as_bytes(v->type) : held(v->type, precision);
   std::vector<std::byte> elements(t.bytes());
-  unpack(t, it->second.data(), elements.data());
+  unpack(t, mask ? from_bits(v->type, it->second).data() : it->second.data(), elements.data());
   return to_doubles(elements.data(), t.dtype, t.elements());
 }
 

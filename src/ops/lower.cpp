@@ -27,7 +27,10 @@ Layout moving_parts(const Type& t, int rank) {
   Layout parts = t.layout;
   if (parts.empty())
     for (int axis = 0; axis < t.rank(); ++axis) parts.push_back({axis});
-  std::erase_if(parts, [&](const Part& p) { return t.extent(p) == 1; });
+  // Rows of bits are padded, those of one as well.
+  const std::optional<Part> row =
+      t.dtype == DType::mask && !parts.empty() ? std::optional(parts.back()) : std::nullopt;
+  std::erase_if(parts, [&](const Part& p) { return t.extent(p) == 1 && !(row && p == *row); });
   for (Part& p : parts) p.axis += rank - t.rank();
   return parts;
 }

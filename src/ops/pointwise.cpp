@@ -407,6 +407,7 @@ const OpDef kReluGrad{
     .lower = Scalar([](const ScalarArgs& a) { return above_zero(a.in(0), a.in(1)); }),
     .in_place = 2,
     .cheap = true,
+    .test = [](Builder& b, const Node& n) { return b.value("positive", {n.in(0)}); },
 };
 
 Types clip_types(const InferArgs& a) {
@@ -443,6 +444,52 @@ const OpDef kClipGrad{
     }),
     .in_place = 2,
     .cheap = true,
+    .test = [](Builder& b, const Node& n) { return b.value("inside", {n.in(0)}, n.attrs); },
+};
+
+Types mask_of(const InferArgs& a) {
+  need_floats(a);
+  return {{DType::mask, a.in(0).dims}};
+}
+
+constexpr const char* kOneBit = "it is one bit";
+
+const OpDef kPositive{
+    .name = "positive",
+    .doc = "0 < x, one bit an element",
+    .inputs = 1,
+    .infer = mask_of,
+    .gradient = Gradient::none(kOneBit),
+    .lower = Scalar([](const ScalarArgs& a) { return lit(0) < a.in(0); }),
+};
+
+const OpDef kInside{
+    .name = "inside",
+    .doc = "low < x and x < high, one bit an element",
+    .inputs = 1,
+    .attrs = {number_attr("low"), number_attr("high")},
+    .infer = mask_of,
+    .gradient = Gradient::none(kOneBit),
+    .lower = Scalar([](const ScalarArgs& a) {
+      return lit(a.number("low")) < a.in(0) && a.in(0) < lit(a.number("high"));
+    }),
+};
+
+const OpDef kWhere{
+    .name = "where",
+    .doc = "a where the mask holds, else b, of mask, a, b",
+    .inputs = 3,
+    .infer = [](const InferArgs& a) -> Types {
+      need_dtype(a, 0, DType::mask);
+      for (int i : {1, 2}) need_dtype(a, i, DType::f32);
+      const Dims dims = broadcast(a, broadcast(a, a.in(0).dims, a.in(1).dims, 1), a.in(2).dims, 2);
+      if (dims != a.in(0).dims)
+        throw a.fail("the mask is {}, what it chooses {}", to_string(a.in(0)), to_string(dims));
+      return {{DType::f32, dims}};
+    },
+    .gradient = Gradient::none(kFirstOrderOnly),
+    .lower = Scalar([](const ScalarArgs& a) { return select(a.in(0), a.in(1), a.in(2)); }),
+    .in_place = 3,
 };
 
 const OpDef kCast{
@@ -477,7 +524,8 @@ OpList pointwise_ops() {
           &kReciprocal, &kSqrt,         &kTanh,
           &kSigmoid,    &kRelu,         &kAbsGrad,
           &kClip,       &kCast,         &kReluGrad,
-          &kClipGrad,   &kSoftsign};
+          &kClipGrad,   &kSoftsign,     &kPositive,
+          &kInside,     &kWhere};
 }
 
 }  // namespace pock

@@ -148,8 +148,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Given{"shufflenet_v2", {"last:4"}}, Given{"twice", {"last:2"}}),
     name_of);
 
-TEST(SparseBits, AreThoseWithoutPasses) {
-  Net net("shufflenet_v2");
+class SparseBits : public testing::TestWithParam<const char*> {};
+
+TEST_P(SparseBits, AreThoseWithoutPasses) {
+  const Net net(GetParam());
   TempDir dir;
   const std::string scheme = dir.write("quarter.toml", kQuarter);
   const Trained want = train(net, 6, {"--sparse-scheme", scheme}, {"--threads", "4"});
@@ -162,6 +164,9 @@ TEST(SparseBits, AreThoseWithoutPasses) {
                 want.bytes)
         << name;
 }
+
+INSTANTIATE_TEST_SUITE_P(Nets, SparseBits, testing::Values("shufflenet_v2", "squeezenet"),
+                         [](const auto& info) { return std::string(info.param); });
 
 // What is trained less takes no more memory.
 TEST(SparseCost, FallsWithWhatIsTrained) {

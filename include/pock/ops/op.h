@@ -181,6 +181,8 @@ struct OpDef {
   // From which elements of each input (none: all) those of result 0 are made that a slice takes; `attrs` are changed to
   // make just these. Empty where it cannot be said. Pointwise operators need no rule.
   std::vector<std::optional<Slice>> (*slices)(const Node&, const Slice&, Attrs* attrs) = nullptr;
+  // Of input 0 only this mask counts: the result is input 1 where it holds, else input 2, or 0 where there is none.
+  Value* (*test)(Builder&, const Node&) = nullptr;
   int norm_scale = -1;  // normalisations: the input that scales; behind it stands the one that shifts
   // The result holds probabilities, or their logarithms: the loss that fits wants input 0, the logits, instead.
   Probability probability = Probability::none;

@@ -31,6 +31,7 @@ int cse(Graph&, const PassOptions&);               // one node where two compute
 int slices(Graph&, const PassOptions&);            // computes no more of a gradient than is taken
 int immediate_update(Graph&, const PassOptions&);  // moves updates up to their last reader
 int recompute(Graph&, const PassOptions&);         // copies cheap nodes into the backward part
+int masks(Graph&, const PassOptions&);             // saves one bit where that is all that counts
 int fuse(Graph&, const PassOptions&);              // what one node makes goes to the next in a register
 int layout(Graph&, const PassOptions&);            // channels last, filters in the order kernels read them
 int inplace(Graph&, const PassOptions&);           // results that take over a dying input's memory

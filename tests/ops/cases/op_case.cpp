@@ -139,8 +139,11 @@ CaseGraph joined_case_graph(const OpCase& from, Beside where, uint64_t seed) {
   Node* n = add_case_node(c, from, inputs);
   if (where == Beside::behind) {
     Value* out = n->out();
-    if (out->type.dtype != DType::f32) return {};
-    g.add_output(Builder(g).sub(g.add_input("beside", out->type), out));
+    const bool mask = out->type.dtype == DType::mask;
+    if (!mask && out->type.dtype != DType::f32) return {};
+    Builder b(g);
+    Value* beside = g.add_input("beside", {DType::f32, out->type.dims});
+    g.add_output(mask ? b.value("where", {out, beside, b.constant(0)}) : b.sub(beside, out));
   }
   for (Value* v : n->results())
     if (where == Beside::before || seed % 2) g.add_output(v);
