@@ -11,6 +11,7 @@
 
 #include "bench.h"
 #include "compile.h"
+#include "explain.h"
 #include "export.h"
 #include "inspect.h"
 #include "opt.h"
@@ -198,6 +199,15 @@ void add_compile(CLI::App& app) {
   });
 }
 
+void add_explain(CLI::App& app) {
+  auto* c = app.add_subcommand(
+      "explain", "Say what is trained, and what that costs in memory and work beside training everything");
+  auto a = std::make_shared<ExplainArgs>();
+  add_program(c, *a);
+  c->add_flag("--json", a->json, "as JSON, for scripts");
+  c->callback([a] { run_explain(*a); });
+}
+
 void add_bench(CLI::App& app) {
   auto* c = app.add_subcommand(
       "bench", "Say how long each kernel of a model's training step takes on this machine, on one thread");
@@ -264,6 +274,7 @@ void hold_standard_streams() {
 int run(CLI::App& app, int argc, char** argv) {
   try {
     add_compile(app);
+    add_explain(app);
     add_bench(app);
     add_inspect(app);
     add_export(app);

@@ -58,10 +58,12 @@ Prepared prepare(const ProgramArgs& args) {
   p.options.threads = p.options.target.threads;
   for (const CodegenSwitch& s : kCodegenSwitches)
     if (args.disabled.count(s.name)) s.turn_off(p.options);
-  const PassOptions passes = pass_options(args);
+  p.passes = pass_options(args);
+  const PassOptions& passes = p.passes;
   for (const std::string& name : args.print_after) get_pass(name);  // or it is an Error
 
-  std::unique_ptr<Graph> model = import_onnx(args.model, import_options(args));
+  p.model = import_onnx(args.model, import_options(args));
+  const Graph* model = p.model.get();
   p.options.model_name = model->model_file;
   p.options.recipe = passes.recipe;
   p.options.losses = derive_losses(*model, passes.losses);

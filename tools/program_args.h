@@ -20,6 +20,8 @@ struct ProgramArgs : ModelArgs, StepArgs {
 
 // Everything that lower() takes.
 struct Prepared {
+  std::unique_ptr<Graph> model;  // as imported
+  PassOptions passes;
   ProgramGraphs graphs;
   CompileOptions options;
   std::string trained;  // what is, for people

@@ -68,7 +68,7 @@ TEST(Docs, CommandsAboutSchemesRun) {
   fs::copy_file(kRoot / "tests/train/lenet/model.onnx", dir / "model.onnx");
   fs::copy_file(kRoot / "tests/train/schemes/lenet.toml", dir / "lenet.toml");
   const std::vector<std::string> all = commands(kRoot / "docs/sparse.md", {"pockc "});
-  ASSERT_EQ(all.size(), 2u);
+  ASSERT_EQ(all.size(), 3u);
   for (const std::string& command : all) {
     Ran ran = run({"/bin/sh", "-c", "PATH=" + fs::path(kPockc).parent_path().string() + ":$PATH; " + command},
                   dir.path);

@@ -1,0 +1,67 @@
+// pockc explain: that its numbers hang together.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/support.h"
+
+namespace pock::test {
+namespace {
+
+const std::string kNet = std::string(kSourceDir) + "/tests/train/squeezenet/model.onnx";
+
+Ran explain(const std::vector<std::string>& more) {
+  std::vector<std::string> argv = {kPockc,   "explain",       kNet,          "--batch",         "4",
+                                   "--loss", "cross-entropy", "--optimizer", "sgd:momentum=0.9"};
+  argv.insert(argv.end(), more.begin(), more.end());
+  return run(argv);
+}
+
+TEST(Explain, JsonAddsUp) {
+  Ran ran = explain({"--json", "--sparse-scheme", "bias-only"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto all = nlohmann::json::parse(ran.out);
+  for (const char* which : {"this", "full"}) {
+    const auto& step = all[which];
+    int64_t weights = 0, state = 0, activations = 0, masks = 0, gradients = 0;
+    for (const auto& p : step["parameters"]) {
+      EXPECT_EQ(p["weight_bytes"], p["state_bytes"]);
+      EXPECT_EQ(p["share"], 1);
+      EXPECT_GT(p["gradient_flop"], 0);
+      weights += p["weight_bytes"].get<int64_t>();
+      state += p["state_bytes"].get<int64_t>();
+      gradients += p["gradient_flop"].get<int64_t>();
+    }
+    for (const auto& s : step["saved"]) {
+      (s["mask"] ? masks : activations) += s["bytes"].get<int64_t>();
+      EXPECT_FALSE(s["for"].empty());
+    }
+    EXPECT_EQ(step["trained_weight_bytes"], weights);
+    EXPECT_EQ(step["state_bytes"], state);
+    EXPECT_EQ(step["saved_activation_bytes"], activations);
+    EXPECT_EQ(step["saved_mask_bytes"], masks);
+    EXPECT_LT(gradients, step["backward_flop"]);
+    EXPECT_EQ(step["arena_lower_bound_bytes"], std::max(step["forward_peak_bytes"].get<int64_t>(),
+                                                        step["backward_peak_bytes"].get<int64_t>()));
+  }
+  // A relu in front of a frozen layer leaves bits.
+  EXPECT_GT(all["this"]["saved_mask_bytes"], 0);
+  EXPECT_LT(all["this"]["saved_activation_bytes"].get<int64_t>() * 4, all["full"]["saved_activation_bytes"]);
+  EXPECT_EQ(all["this"]["forward_flop"], all["full"]["forward_flop"]);
+  EXPECT_LT(all["this"]["backward_flop"], all["full"]["backward_flop"]);
+  for (const auto& rung : all["ladder"])
+    if (rung["without"] == "--no-masks") {
+      EXPECT_GT(rung["arena_bytes"], all["this"]["arena_bytes"]);
+    }
+}
+
+TEST(Explain, TextNamesWhatIsTrained) {
+  Ran ran = explain({"--sparse-scheme", "head"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  for (const char* part : {"trained: 2 of", "gradient FLOP", "full update", "--no-recompute", "KiB in int8"})
+    EXPECT_NE(ran.out.find(part), std::string::npos) << ran.out;
+  EXPECT_EQ(explain({"--sparse-scheme", "nowhere.toml"}).status, 1);
+}
+
+}  // namespace
+}  // namespace pock::test
