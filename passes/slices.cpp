@@ -93,6 +93,7 @@ int take_early(Graph& g) {
 int64_t bound(const Graph& g, const PassOptions& options) {
   std::unique_ptr<Graph> rest = g.clone();
   recompute(*rest, options);
+  masks(*rest, options);
   inplace(*rest, options);
   return plan_memory(*rest).lower_bound;
 }
