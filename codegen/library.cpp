@@ -82,7 +82,9 @@ std::string inputs_text(const Program& p) {
                                           : "labels";
     text += fmt::format("  const {}* {};  // {} {}{}", c_type(r.train->type.dtype), name,
                         to_string(r.train->type.dims), r.label ? "of output " : "", quoted(r.name));
-    if (r.ids.classes) text += fmt::format(", class ids from 0 to {}", r.ids.classes - 1);
+    if (r.ids.classes)
+      text += fmt::format(", {} from {} to {}", r.ids.lowest ? "numbers" : "class ids", r.ids.lowest,
+                          r.ids.classes - 1);
     if (r.ids.ignored != INT64_MIN) text += fmt::format(", {} is ignored", r.ids.ignored);
     text += '\n';
   }

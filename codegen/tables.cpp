@@ -34,18 +34,38 @@ std::unordered_map<const Value*, uint64_t> reached_outputs(const Program& p) {
   return reached;
 }
 
-ClassIds class_ids(const Value* input, const Value* output) {
-  for (const Value* v : aliases(input))
-    for (const Node* n : v->users) {
-      if (n->op->class_ids < 0 || n->in(n->op->class_ids) != v) continue;
-      const Type& scores = n->in(0)->type;
-      ClassIds ids{scores.dim(1), n->integer("ignore_index")};
+// What one reader asks of the ids.
+void narrow(ClassIds* ids, int64_t lowest, int64_t beyond) {
+  ids->lowest = ids->classes ? std::max(ids->lowest, lowest) : lowest;
+  ids->classes = ids->classes ? std::min(ids->classes, beyond) : beyond;
+}
+
+// What all readers of `v`, and of its elements wherever they are moved to, ask of them.
+void find_ids(const Value* v, const Value* output, ClassIds* ids) {
+  if (is_float(v->type.dtype)) return;
+  for (const Node* n : v->users) {
+    const Type& of = n->in(0)->type;
+    if (n->op->class_ids >= 0 && n->in(n->op->class_ids) == v) {
+      narrow(ids, 0, of.dim(1));
+      ids->ignored = n->integer("ignore_index");
       // Along the second axis of the output, as of the scores, or else along its last.
-      if (output && output->type.row_major() == scores.row_major())
-        ids.stride = scores.elements() / (scores.dim(0) * scores.dim(1));
-      return ids;
+      if (output && output->type.row_major() == of.row_major())
+        ids->stride = of.elements() / (of.dim(0) * of.dim(1));
+    } else if (n->op->places >= 0 && n->in(n->op->places) == v) {
+      const int64_t axis = n->integer("axis"), length = of.dim(static_cast<int>(axis));
+      narrow(ids, -length, length);
+    } else if (n->op->moves) {
+      for (const Value* moved : n->results()) find_ids(moved, output, ids);
     }
-  return {};
+  }
+}
+
+// Behind which position's scores the label of a position stands.
+int64_t label_shift(const Program& p, int64_t output) {
+  for (const LossChoice& l : p.options.losses)
+    if (l.output.empty() ? output == 0 : l.output == p.infer->output_name(static_cast<size_t>(output)))
+      return l.shift();
+  return 0;
 }
 
 pock_role role_of(const Value* v) {
@@ -84,7 +104,8 @@ std::vector<InputRow> input_rows(const Program& p) {
       row.output = judged_output(p, v);
       row.name = p.infer->output_name(row.output);
     }
-    row.ids = class_ids(v, row.label ? p.infer->outputs()[row.output] : nullptr);
+    find_ids(v, row.label ? p.infer->outputs()[row.output] : nullptr, &row.ids);
+    if (row.label) row.shift = label_shift(p, row.output);
     (row.label ? labels : data).push_back(row);
   }
   data.insert(data.end(), labels.begin(), labels.end());

@@ -16,9 +16,9 @@ struct TensorRow {
   Place place;
 };
 
-// What the losses say of an input that holds class ids, as in pock_input.
+// What losses and tables say of an input that holds class ids or numbers of rows, as in pock_input.
 struct ClassIds {
-  int64_t classes = 0, ignored = INT64_MIN, stride = 1;
+  int64_t classes = 0, lowest = 0, ignored = INT64_MIN, stride = 1;
 };
 
 struct InputRow {
@@ -26,7 +26,7 @@ struct InputRow {
   std::string name;            // of labels: the output that they belong to
   bool label;
   ClassIds ids;
-  int64_t output = -1;  // of labels, as in pock_input
+  int64_t output = -1, shift = 0;  // of labels, as in pock_input
   uint64_t reaches = 0;
 };
 

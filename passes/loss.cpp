@@ -35,6 +35,7 @@ struct LossDef {
   ChoiceDef choice;
   Probability undone;  // what such an operator made at the end of the model is taken away again
   SampleLoss (*make)(const LossArgs&);
+  int64_t shift = 0;  // as LossChoice::shift
 };
 
 const KeyDef kWeight{"weight", 1};
@@ -125,6 +126,34 @@ SampleLoss cross_entropy(const LossArgs& a) {
   return {per_sample(a.b, losses, false), per_sample(a.b, a.b.value("label_weights", weigh, attrs), false)};
 }
 
+// Scores of each position are for the token that follows: labels move up by one, and nothing follows the last.
+SampleLoss causal_lm(const LossArgs& a) {
+  const Type& out = a.out->type;
+  if (out.rank() != 3 || out.dim(1) < 2 || out.dim(2) < 2)
+    throw Error(
+        a.out->loc(),
+        "causal-lm wants scores of shape [batch, positions, tokens] with 2 or more positions and tokens, "
+        "output '{}' is {}",
+        a.of, to_string(out));
+  if (a.softmax >= 0 && a.softmax != 2)
+    throw Error(a.out->loc(), "is a softmax along axis {}, but the tokens of output '{}' lie along the last",
+                a.softmax, a.of);
+  const int64_t ignored = static_cast<int64_t>(a.choice.number("ignore_index"));
+  const int64_t samples = out.dim(0), length = out.dim(1), tokens = out.dim(2), axis = 1;
+  Value* labels = add_labels(a, {DType::i32, {samples, length}},
+                             fmt::format("tokens from 0 to {}, {} is ignored", tokens - 1, ignored));
+  Value* next = a.b.value("slice", {labels}, {{"axis", axis}, {"start", int64_t{1}}, {"end", length}});
+  next = a.b.value("pad", {next},
+                   {{"axis", axis}, {"after", int64_t{1}}, {"value", static_cast<double>(ignored)}});
+  Attrs attrs = {{"ignore_index", ignored}}, both = attrs;
+  both["label_smoothing"] = a.choice.number("label_smoothing");
+  Value* losses = a.b.value(
+      "softmax_cross_entropy",
+      {a.b.reshape(a.out, {samples * length, tokens}), a.b.reshape(next, {samples * length})}, both);
+  return {per_sample(a.b, a.b.reshape(losses, {samples, length}), false),
+          per_sample(a.b, a.b.value("label_weights", {next}, attrs), false)};
+}
+
 // ---- Losses of each number
 
 SampleLoss mean_of(const LossArgs& a, Value* (*loss)(const LossArgs&, Value* labels)) {
@@ -172,6 +201,14 @@ const std::vector<LossDef>& all_losses() {
          kWeight}},
        Probability::of_classes,
        cross_entropy},
+      {{"causal-lm",
+        "cross-entropy of each position's scores with the token after it; labels are the tokens",
+        {{"ignore_index", -100, INT32_MIN, INT32_MAX, false, KeyDef::whole},
+         {"label_smoothing", 0, 0, 1},
+         kWeight}},
+       Probability::of_classes,
+       causal_lm,
+       1},
       {{"bce",
         "binary cross-entropy of each number with a sigmoid; labels from 0 to 1 have the output's shape",
         {kWeight}},
@@ -283,7 +320,11 @@ std::vector<float> read_class_weights(const std::string& path) {
 
 }  // namespace
 
-bool LossChoice::weighted() const { return !class_weights.empty() || numbers.count("ignore_index"); }
+bool LossChoice::weighted() const {
+  return !class_weights.empty() || (find_key(keys, "ignore_index") && !std::isnan(number("ignore_index")));
+}
+
+int64_t LossChoice::shift() const { return find_loss(name)->shift; }
 
 LossChoice parse_loss(const std::string& text) {
   // The name of an output may contain what separates names and keys: the first part that is a loss decides.

@@ -115,7 +115,7 @@ static bool npy_dtype(const char* descr, struct pock_array* array, struct pock_t
   static const struct {
     char code[3];
     uint8_t dtype;
-  } known[] = {{"f4", POCK_F32}, {"f8", POCK_F64}, {"u1", POCK_U8},
+  } known[] = {{"f4", POCK_F32}, {"f8", POCK_F64}, {"u1", POCK_U8}, {"b1", POCK_U8},
                {"i1", POCK_I8},  {"i4", POCK_I32}, {"i8", POCK_I64}};
   if (descr[0] == '>') {
     pock_format(why, "its elements are big-endian (%s); save it as little-endian", descr);
@@ -249,7 +249,7 @@ void pock_check_values(const struct pock_source* source, struct pock_text* why) 
   if (!is_whole(source->array.dtype)) return;
   int64_t low = INT64_MIN, high = INT64_MAX;  // both inclusive
   if (input->classes > 0)
-    low = 0, high = input->classes - 1;
+    low = input->lowest, high = input->classes - 1;
   else if (input->dtype == POCK_I32)
     low = INT32_MIN, high = INT32_MAX;
   const bool ignores = input->classes > 0 && input->ignored != INT64_MIN;
@@ -276,11 +276,13 @@ static void check_source(const struct pock_source* source, struct pock_text* why
     pock_format(why, "]");
     if (is_channels_last(array, input))
       pock_format(why, ": are its channels last? Transpose it");
-    else if (input->classes && array->rank && array->dims[array->rank - 1] == input->classes)
+    else if (input->classes && !input->lowest && array->rank &&
+             array->dims[array->rank - 1] == input->classes)
       pock_format(why, ", class ids: is it one-hot? Save numpy.argmax(..., -1) of it");
   } else if (!convertible(array->dtype, input)) {
     pock_format(why, "has %s elements, '%s' takes %s", pock_dtype_name(array->dtype), input->name,
-                input->classes ? "class ids: uint8, int32 or int64" : pock_dtype_name(input->dtype));
+                input->classes && !input->lowest ? "class ids: uint8, int32 or int64"
+                                                 : pock_dtype_name(input->dtype));
     if (array->dtype == POCK_U8 && input->feed == POCK_DATA)
       pock_format(why, "; recompile with --input-scale/--input-mean/--input-std to feed bytes");
   } else {

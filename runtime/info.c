@@ -52,7 +52,7 @@ static void put_json(struct pock_text* out) {
     const struct pock_input* input = &p->inputs[i];
     put_json_tensor(out, i, input->name, input->dtype, input->dims, input->rank);
     pock_format(out, ",\"feed\":\"%s\",\"classes\":%lld}", input->feed == POCK_DATA ? "data" : "labels",
-                (long long)input->classes);
+                (long long)(input->lowest ? 0 : input->classes));
   }
   pock_format(out, "],\"outputs\":[");
   for (uint32_t i = 0; i < p->output_count; ++i) {
@@ -101,7 +101,10 @@ static void put_plain(struct pock_text* out) {
     const struct pock_input* input = &p->inputs[i];
     put_tensor_line(out, input->feed == POCK_DATA ? "\ninput      " : "\nlabels     ", input->name,
                     input->dtype, input->dims, input->rank);
-    if (input->classes) pock_format(out, ", %lld classes", (long long)input->classes);
+    if (input->classes && !input->lowest)
+      pock_format(out, ", %lld classes", (long long)input->classes);
+    else if (input->classes)
+      pock_format(out, ", from %lld to %lld", (long long)input->lowest, (long long)input->classes - 1);
   }
   for (uint32_t i = 0; i < p->output_count; ++i) {
     const struct pock_output* o = &p->outputs[i];

@@ -60,10 +60,13 @@ struct pock_input {
   uint64_t offset;  // into the arena
   uint64_t infer_offset;
   uint64_t bytes;
-  int64_t
-      classes;  // class ids: they must lie in [0, classes) or be `ignored`; 0 where it holds something else
-  int64_t ignored;   // the id that stands for no class; INT64_MIN: none, and is no id itself
-  uint64_t stride;   // labels that are class ids: elements of the output from one class's score to the next
+  // Class ids and numbers of rows must lie in [lowest, classes) or be `ignored`; classes is 0 where it holds something
+  // else.
+  int64_t classes, lowest;
+  int64_t ignored;  // the id that stands for no class; INT64_MIN: none, and is no id itself
+  uint64_t stride;  // labels that are class ids: elements of the output from one class's score to the next
+  uint64_t
+      shift;  // labels that are class ids: the scores of each stand so many positions before it on the last axis
   uint64_t reaches;  // bit i: output i depends on it; bit 63 stands for all outputs from there on
   uint32_t output;   // labels: index of the output that they belong to
   uint8_t dtype;

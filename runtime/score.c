@@ -46,11 +46,12 @@ void pock_judge(const struct pock_program* program, const struct pock_buffers* m
                 uint64_t* correct) {
   const struct pock_input* input = source->input;
   uint64_t classes = (uint64_t)input->classes, stride = input->stride, n = source->elements;
+  uint64_t line = input->rank ? (uint64_t)input->dims[input->rank - 1] : 1;
   const float* scores = pock_output_data(&program->outputs[input->output], memory);
   for (uint64_t i = 0; i < n; ++i) {
     int64_t label = pock_whole_at(&source->array, sample * n + i);
-    if (label == input->ignored) continue;
-    uint64_t position = row * n + i;
+    if (label == input->ignored || i % line < input->shift) continue;
+    uint64_t position = row * n + i - input->shift;
     const float* own = scores + position / stride * stride * classes + position % stride;
     *correct += is_best(own, input, (uint64_t)label);
     ++*judged;

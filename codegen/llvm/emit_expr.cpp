@@ -159,6 +159,8 @@ Value* emit_operation(IRBuilderBase& b, const ExprNode& e, std::vector<Value*> v
     case ScalarOp::log:
     case ScalarOp::tanh:
     case ScalarOp::erf:
+    case ScalarOp::sin:
+    case ScalarOp::cos:
     case ScalarOp::pow:
       break;
     case ScalarOp::floordiv:

@@ -17,7 +17,7 @@ unsigned lanes_of(const llvm::Value*);  // 0 for a scalar
 // A constant of the expression's type.
 llvm::Value* emit_constant(llvm::IRBuilderBase&, const loop::ExprNode&);
 // Any operation but constants, variables and loads. Operands are scalars or vectors of one width; scalars are
-// spread where another operand is a vector. exp, log, tanh, erf and pow must have been expanded.
+// spread where another operand is a vector. exp, log, tanh, erf, sin, cos and pow must have been expanded.
 llvm::Value* emit_operation(llvm::IRBuilderBase&, const loop::ExprNode&, std::vector<llvm::Value*> operands);
 // Adds to each of 4, 8 or 16 words the four products of its bytes in two vectors, where the target has byte_dots.
 llvm::Value* emit_byte_dot(llvm::IRBuilderBase&, llvm::Value* sum, llvm::Value* unsigned_bytes,

@@ -146,9 +146,10 @@ class Tables {
       const Type& type = r.train->type;
       rows.push_back(
           record({text(r.name), dims(type.dims), u64(in_arena(*p_.train, r.train)),
-                  u64(in_arena(*p_.infer, r.infer)), u64(type.bytes()), u64(r.ids.classes),
-                  u64(r.ids.ignored), u64(r.ids.stride), u64(static_cast<int64_t>(r.reaches)), u32(r.output),
-                  u8(static_cast<int>(type.dtype)), u8(r.label ? POCK_LABELS : POCK_DATA), u8(type.rank())}));
+                  u64(in_arena(*p_.infer, r.infer)), u64(type.bytes()), u64(r.ids.classes), u64(r.ids.lowest),
+                  u64(r.ids.ignored), u64(r.ids.stride), u64(r.shift), u64(static_cast<int64_t>(r.reaches)),
+                  u32(r.output), u8(static_cast<int>(type.dtype)), u8(r.label ? POCK_LABELS : POCK_DATA),
+                  u8(type.rank())}));
       same_size(rows.back(), sizeof(pock_input), "pock_input");
     }
     return rows;

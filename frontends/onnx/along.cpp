@@ -65,4 +65,18 @@ bool by_pads(Call& c, int input, int64_t axis) {
 
 bool by_scores(Call&, int input, int64_t axis) { return input == 0 && axis == 1; }
 
+bool by_rows(Call& c, int input, int64_t axis) {
+  return input > 0 || axis >= c.axis(c.integer("axis", -1), rank_of(c, 0));
+}
+
+bool by_last(Call& c, int, int64_t axis) { return axis == c.axis(c.integer("axis", -1), rank_of(c, 0)); }
+
+bool by_sum(Call& c, int, int64_t axis) {
+  return axis == c.axis(static_cast<int64_t>(c.scalar(1)), rank_of(c, 0));
+}
+
+bool by_triangle(Call& c, int input, int64_t axis) { return input == 0 && axis >= rank_of(c, 0) - 2; }
+
+bool by_sequence(Call&, int, int64_t axis) { return axis > 0; }
+
 }  // namespace pock::onnx_frontend

@@ -10,6 +10,7 @@
 namespace pock::onnx_frontend {
 namespace {
 std::string describe(const Entry& e) {
+  if (e.truth) return "bool" + to_string(e.value->type.dims);
   if (e.value && !(e.known && !e.known->is_float)) return to_string(e.value->type);
   if (e.known) return type_name(e.known->type) + to_string(e.known->dims);
   if (e.stored)
@@ -34,6 +35,27 @@ int onnx_type(DType t) {
   }
 }
 
+template <class T>
+int64_t element(const std::byte* data, int64_t i) {
+  T x;
+  std::memcpy(&x, data + i * sizeof x, sizeof x);
+  return x;
+}
+
+int64_t whole_at(DType type, const std::byte* data, int64_t i) {
+  switch (type) {
+    case DType::i64:
+      return element<int64_t>(data, i);
+    case DType::i32:
+      return element<int32_t>(data, i);
+    case DType::i8:
+      return element<int8_t>(data, i);
+    default:
+      POCK_CHECK(type == DType::u8, "a constant of {}", to_string(type));
+      return element<uint8_t>(data, i);
+  }
+}
+
 Tensor tensor_of(const Type& type, const Data& data) {
   Tensor t;
   t.dims = type.dims;
@@ -41,11 +63,9 @@ Tensor tensor_of(const Type& type, const Data& data) {
     t.floats = data;
     return t;
   }
-  t.type = onnx::TensorProto::INT64;
+  t.type = onnx_type(type.dtype);
   t.is_float = false;
-  POCK_CHECK(type.dtype == DType::i64, "a constant of {}", to_string(type));
-  t.ints.resize(type.elements());
-  if (!t.ints.empty()) std::memcpy(t.ints.data(), data->data(), data->size());
+  for (int64_t i = 0; i < type.elements(); ++i) t.ints.push_back(whole_at(type.dtype, data->data(), i));
   return t;
 }
 
@@ -193,6 +213,8 @@ Value* Call::any(int i) { return scope_.value(entry(i)); }
 
 Value* Call::in(int i) {
   Value* v = any(i);
+  if (entry(i).truth)
+    throw fail("input '{}' is {}; pock computes {} on floats", node_.input(i), describe(entry(i)), loc_.op);
   if (v->type.dtype != DType::f32 && v->kind == ValueKind::constant)
     throw fail("input '{}' is {}; pock computes on float tensors, and integers are constants of shapes only",
                node_.input(i), describe(entry(i)));
@@ -200,6 +222,26 @@ Value* Call::in(int i) {
     throw fail("input '{}' is {}; pock computes {} on floats", node_.input(i),
                type_name(onnx_type(v->type.dtype)), loc_.op);
   return v;
+}
+
+Value* Call::truth(int i) {
+  const Tensor* t = known(i);
+  if (t && t->type == onnx::TensorProto::BOOL) return value("cast", {any(i)}, {{"to", std::string("f32")}});
+  if (!entry(i).truth)
+    throw fail("input '{}' must hold booleans, but is {}", node_.input(i), describe(entry(i)));
+  return any(i);
+}
+
+bool Call::is_whole(int i) {
+  if (const Tensor* t = known(i)) return !t->is_float && t->type != onnx::TensorProto::BOOL;
+  return !is_float(any(i)->type.dtype);
+}
+
+Value* Call::whole(int i) {
+  if (!is_whole(i))
+    throw fail("input '{}' must hold integers, but is {}", node_.input(i), describe(entry(i)));
+  Value* v = any(i);
+  return v->type.dtype == DType::i64 ? v : value("cast", {v}, {{"to", std::string("i64")}});
 }
 
 const Dims& Call::shape(int i) { return scope_.shape(entry(i)); }
@@ -216,8 +258,10 @@ std::optional<Call> Call::before() const {
 
 const Tensor* Call::known(int i) { return scope_.contents(entry(i)); }
 
+const Tensor* Call::computed(int i) { return scope_.compute(entry(i)); }
+
 const Tensor& Call::constant(int i) {
-  const Tensor* t = scope_.compute(entry(i));
+  const Tensor* t = computed(i);
   if (!t) throw fail("input '{}' must be a constant: pock has to know it when it compiles", node_.input(i));
   return *t;
 }
@@ -249,6 +293,7 @@ bool Call::all_integers() {
 }
 
 int Call::element_type(int i) {
+  if (entry(i).truth) return onnx::TensorProto::BOOL;
   const Tensor* t = known(i);
   return t ? t->type : onnx_type(any(i)->type.dtype);
 }
@@ -365,15 +410,43 @@ Entry& Call::result(int i) { return scope_.define(node_.output(i), loc_); }
 
 void Call::out(int i, Value* v, int like) {
   if (!wants(i)) return;
+  const bool modelled = like >= 0 && like < inputs() && has(like);
   if (v->kind != ValueKind::constant) {
+    const bool truth = modelled && entry(like).truth;
     result(i).value = v;
+    result(i).truth = truth;
     return;
   }
   Tensor t = tensor_of(v->type, v->data);
-  const Tensor* model = !t.is_float && like < inputs() && has(like) ? known(like) : nullptr;
+  const Tensor* model = !t.is_float && modelled ? known(like) : nullptr;
   if (model && !model->is_float) t.type = model->type;
   out(i, std::move(t));
   result(i).value = v;
+}
+
+void Call::out_truth(int i, Value* v) {
+  if (!wants(i)) return;
+  if (v->kind != ValueKind::constant) {
+    result(i).value = v;
+    result(i).truth = true;
+    return;
+  }
+  Tensor t;
+  t.is_float = false;
+  t.type = onnx::TensorProto::BOOL;
+  t.dims = v->type.dims;
+  for (int64_t k = 0; k < v->type.elements(); ++k) {
+    float x = 0;
+    std::memcpy(&x, v->data->data() + k * sizeof x, sizeof x);
+    t.ints.push_back(x != 0);
+  }
+  out(i, std::move(t));
+}
+
+void Call::out_whole(int i, Value* v, int like) {
+  DType type = known(like) ? DType::i64 : any(like)->type.dtype;
+  if (type != v->type.dtype) v = value("cast", {v}, {{"to", std::string(to_string(type))}});
+  out(i, v, like);
 }
 
 void Call::out(int i, Tensor t, bool computed) {
@@ -398,6 +471,7 @@ void Call::out_same(int i, int input) {
   to.value = v;
   to.known = from.known;
   to.computed = from.computed;
+  to.truth = from.truth;
 }
 
 void Call::out_copy(int i, int input) {
@@ -409,6 +483,7 @@ void Call::out_copy(int i, int input) {
   to.computed = from.computed;
   to.known = from.known;
   if (!from.known) to.value = from.value;
+  to.truth = from.truth;
   if (from.known && from.known->is_float && !from.known->dims.empty() && !from.computed && !scope_.copies++)
     scope_.copy_example = fmt::format("'{}' of '{}'", to.name, from.name);
 }

@@ -30,6 +30,7 @@ struct Entry {
   std::shared_ptr<const Tensor> known;        // contents known at import
   bool computed = false;                      // `known` was computed from other constants: never a parameter
   std::shared_ptr<const Tensor> computable;   // contents of a value, once Scope::compute was asked for them
+  bool truth = false;                         // a boolean that a step computes: floats, 0 and 1
   bool failed = false;                        // its problem has been reported
 };
 
@@ -82,10 +83,14 @@ class Call {
   // Inputs. A missing one has an empty name or is not listed.
   int inputs() const { return node_.input_size(); }
   bool has(int i) const { return i < inputs() && !node_.input(i).empty(); }
-  Value* in(int i);   // f32
-  Value* any(int i);  // of any element type; constant integers are i64
+  Value* in(int i);     // f32
+  Value* any(int i);    // of any element type; constant integers are i64
+  Value* truth(int i);  // of booleans: f32, 0 and 1
+  Value* whole(int i);  // of integers: i64
+  bool is_whole(int i);
   const Dims& shape(int i);
   const Tensor* known(int i);            // nullptr where the contents are not known at import
+  const Tensor* computed(int i);         // nor can be computed then
   const Tensor& constant(int i);         // an Error where they are not
   std::vector<int64_t> integers(int i);  // of a constant
   std::vector<float> floats(int i);      // of a constant
@@ -121,7 +126,10 @@ class Call {
   int outputs() const { return node_.output_size(); }
   bool wants(int i) const { return i < node_.output_size() && !node_.output(i).empty(); }
   bool reads(int i) const { return wants(i) && scope_.read_names.count(node_.output(i)) > 0; }  // anyone
-  void out(int i, Value*, int like = 0);  // constant integers count as of the ONNX type of input `like`
+  // Constant integers count as of the ONNX type of input `like`, and numbers are booleans where its are; -1: no input.
+  void out(int i, Value*, int like = 0);
+  void out_truth(int i, Value*);                  // floats, 0 and 1
+  void out_whole(int i, Value*, int like = 0);    // i64, as elements of the integer type of input `like`
   void out(int i, Tensor, bool computed = true);  // contents known at import
   void out(int i, const onnx::TensorProto&);      // a Constant's tensor
   void out_same(int i, int input);                // the input itself, its contents still known

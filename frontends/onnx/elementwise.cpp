@@ -12,23 +12,64 @@ namespace pock::onnx_frontend {
 
 void unary(Call& c, const char* op) { c.out(0, c.value(op, {c.in(0)})); }
 
-void arithmetic(Call& c, const char* op) {
-  if (c.all_integers()) return fold_pointwise(c, op);
-  Value* a = c.in(0);
-  c.out(0, c.value(op, {a, c.in(1)}));
+namespace {
+
+// The input that says of what type the integers are: one that a step computes, if there is one.
+int model_of(Call& c, int first = 0) {
+  for (int i = first; i < c.inputs(); ++i)
+    if (!c.known(i)) return i;
+  return first;
 }
+
+}  // namespace
 
 void chain(Call& c, const char* op) {
   if (c.all_integers()) return fold_pointwise(c, op);
-  Value* y = c.in(0);
-  for (int i = 1; i < c.inputs(); ++i) y = c.value(op, {y, c.in(i)});
-  c.out(0, y);
+  const bool whole = c.is_whole(0);
+  auto in = [&](int i) { return whole ? c.whole(i) : c.in(i); };
+  Value* y = in(0);
+  for (int i = 1; i < c.inputs(); ++i) y = c.value(op, {y, in(i)});
+  whole ? c.out_whole(0, y, model_of(c)) : c.out(0, y);
+}
+
+void arithmetic(Call& c, const char* op) {
+  if (std::string_view(op) == "div" && !c.all_integers() && c.is_whole(0))
+    throw c.fail("divides integers that a step computes, which is not supported");
+  chain(c, op);
+}
+
+namespace {
+
+// What is 1 where a boolean is 0.
+Value* inverse(Call& c, Value* truth) { return c.value("sub", {c.number_value(1), truth}); }
+
+}  // namespace
+
+void compare(Call& c, const char* op) {
+  if (c.all_integers()) return fold_pointwise(c, op);
+  const bool whole = c.is_whole(0), truth = !whole && c.element_type(0) == onnx::TensorProto::BOOL;
+  auto in = [&](int i) { return whole ? c.whole(i) : truth ? c.truth(i) : c.in(i); };
+  Value *a = in(0), *b = in(1);
+  std::string name = op;
+  if (name.starts_with("greater")) {
+    std::swap(a, b);
+    name.replace(0, std::string_view("greater").size(), "less");
+  }
+  c.out_truth(0, c.value(name, {a, b}));
 }
 
 void logic(Call& c, const char* op) {
   if (c.all_integers()) return fold_pointwise(c, op);
-  for (int i = 0; i < c.inputs(); ++i) c.constant(i);  // or it is an error
-  throw c.fail("is supported for integers and booleans only");
+  Value *a = c.truth(0), *b = c.truth(1);
+  std::string_view name = op;
+  c.out_truth(0, name == "and"  ? c.value("mul", {a, b})
+                 : name == "or" ? c.value("maximum", {a, b})
+                                : inverse(c, c.value("equal", {a, b})));
+}
+
+void is_nan(Call& c, const char*) {
+  Value* x = c.in(0);
+  c.out_truth(0, inverse(c, c.value("equal", {x, x})));
 }
 
 void mean(Call& c, const char*) {
@@ -40,7 +81,10 @@ void mean(Call& c, const char*) {
 void mod(Call& c, const char*) { fold_pointwise(c, c.flag("fmod", false) ? "fmod" : "mod"); }
 
 void negate(Call& c, const char*) {
-  if (!c.all_integers()) return unary(c, "neg");
+  if (!c.all_integers()) {
+    if (!c.is_whole(0)) return unary(c, "neg");
+    return c.out_whole(0, c.value("neg", {c.whole(0)}));
+  }
   Tensor t = c.constant(0);
   for (int64_t& i : t.ints) {
     if (i == std::numeric_limits<int64_t>::min()) throw c.fail("-({}) is no int64", i);
@@ -50,8 +94,9 @@ void negate(Call& c, const char*) {
 }
 
 void logical_not(Call& c, const char*) {
+  if (!c.known(0)) return c.out_truth(0, inverse(c, c.truth(0)));
   Tensor t = c.constant(0);
-  if (t.is_float) throw c.fail("is supported for booleans only");
+  if (t.type != onnx::TensorProto::BOOL) throw c.fail("is supported for booleans only");
   for (int64_t& i : t.ints) i = !i;
   c.out(0, std::move(t));
 }
@@ -95,14 +140,21 @@ void pow(Call& c, const char*) {
 
 void where(Call& c, const char*) {
   if (c.all_integers()) return fold_where(c);
-  c.constant(0);
-  Value *condition = as_float(c, 0), *then = c.in(1);
-  c.out(0, c.value("where_positive", {condition, then, c.in(2)}));
+  const bool whole = c.is_whole(1), truth = !whole && c.element_type(1) == onnx::TensorProto::BOOL;
+  auto in = [&](int i) { return whole ? c.whole(i) : truth ? c.truth(i) : c.in(i); };
+  Value *condition = c.truth(0), *then = in(1), *y = c.value("where_positive", {condition, then, in(2)});
+  whole ? c.out_whole(0, y, model_of(c, 1)) : truth ? c.out_truth(0, y) : c.out(0, y, -1);
 }
 
 namespace {
 
 void clip_integers(Call& c) {
+  if (!c.known(0)) {
+    Value* y = c.whole(0);
+    if (c.has(1)) y = c.value("maximum", {y, c.whole(1)});
+    if (c.has(2)) y = c.value("minimum", {y, c.whole(2)});
+    return c.out_whole(0, y);
+  }
   auto bound = [&](int i, int64_t none) {
     if (!c.has(i)) return none;
     std::vector<int64_t> list = c.integers(i);
@@ -133,7 +185,7 @@ void clip_between_values(Call& c) {
 }  // namespace
 
 void clip(Call& c, const char*) {
-  if (const Tensor* t = c.known(0); t && !t->is_float) return clip_integers(c);
+  if (c.is_whole(0)) return clip_integers(c);
   for (int i : {1, 2})
     if (c.has(i) && !c.known(i)) return clip_between_values(c);
   double low = std::numeric_limits<float>::lowest(), high = std::numeric_limits<float>::max();
@@ -248,7 +300,8 @@ void reduce(Call& c, const char* op, int input_since) {
   }
   if (const Tensor* t = c.known(0); t && !t->is_float && folding_of(op))
     return fold_reduction(c, folding_of(op), axes, keep);
-  Value* x = c.in(0);
+  const bool whole = std::string_view(op) == "reduce_sum" && c.is_whole(0);
+  Value* x = whole ? c.whole(0) : c.in(0);
   if (none) {  // every element is reduced alone
     Dims alone = x->type.dims;
     alone.push_back(1);
@@ -256,7 +309,8 @@ void reduce(Call& c, const char* op, int input_since) {
     axes = {rank};
     keep = 0;
   }
-  c.out(0, c.value(op, {x}, {{"axes", axes}, {"keep", keep}}));
+  Value* y = c.value(op, {x}, {{"axes", axes}, {"keep", keep}});
+  whole ? c.out_whole(0, y) : c.out(0, y);
 }
 
 }  // namespace

@@ -9,11 +9,13 @@ namespace pock::onnx_frontend {
 void unary(Call&, const char* op);
 void arithmetic(Call&, const char* op);  // two inputs
 void chain(Call&, const char* op);       // any number, joined from left to right
-void logic(Call&, const char* op);       // of constants only
+void compare(Call&, const char* op);
+void logic(Call&, const char* op);  // of booleans
 void mean(Call&, const char*);
 void mod(Call&, const char*);
 void negate(Call&, const char*);
 void logical_not(Call&, const char*);
+void is_nan(Call&, const char*);
 void pow(Call&, const char*);
 void where(Call&, const char*);
 void clip(Call&, const char*);

@@ -208,6 +208,7 @@ class Importer {
       Entry& e = *scope_.find(in.info->name());
       e.failed = (open_ == OpenSizes::leave && is_open(in)) || !report_.collect([&] {
         e.value = graph_->add_input(e.name, {in.type, bind(in, e.loc)}, e.loc);
+        if (in.info->type().tensor_type().elem_type() == onnx::TensorProto::BOOL) e = as_truth(std::move(e));
         if (in.type == DType::f32) scope_.narrow(in.info->type().tensor_type().elem_type(), e.name);
       });
       for (int axis = 0; axis < in.dims().size(); ++axis)
@@ -233,10 +234,20 @@ class Importer {
       case onnx::TensorProto::INT8:
         return DType::i8;
       case onnx::TensorProto::UINT8:
+      case onnx::TensorProto::BOOL:
         return DType::u8;
       default:
         throw Error(loc, "is a tensor of {}, which no input can be", type_name(type.elem_type()));
     }
+  }
+
+  // Bytes that say true where they are not 0.
+  Entry as_truth(Entry e) {
+    Builder b(*graph_, e.loc);
+    Value* bytes = b.value("cast", {e.value}, {{"to", std::string("f32")}});
+    e.value = b.value("less", {b.constant(0), bytes});
+    e.truth = true;
+    return e;
   }
 
   static bool is_fixed(const Input& in, int axis) { return open_axis(*in.info, axis).empty(); }

@@ -1,8 +1,12 @@
 #include "ops.h"
 
 #include "along.h"
+#include "attention.h"
 #include "elementwise.h"
+#include "indices.h"
 #include "losses.h"
+#include "norms.h"
+#include "pock/ops/op.h"
 #include "resize.h"
 #include "shapes.h"
 #include "windows.h"
@@ -30,7 +34,10 @@ void matmul(Call& c, const char*) {
     left = {a->type.elements() / sum, sum};
     right = {sum, columns};
   }
-  Value* y = c.value("matmul", {c.reshape(a, left), c.reshape(b, right)});
+  // A weight that is turned round first is read the other way.
+  const bool turned = b->type.rank() == 2 && b->node && std::string_view(b->node->op->name) == "transpose";
+  Value* y = turned ? c.value("matmul", {c.reshape(a, left), b->node->in(0)}, {{"transpose_b", int64_t{1}}})
+                    : c.value("matmul", {c.reshape(a, left), c.reshape(b, right)});
   if (left.size() > 2 || right.size() > 2) shape = y->type.dims;
   shape.back() = columns;
   if (column) shape.pop_back();
@@ -106,6 +113,9 @@ const std::vector<OpRow>& table() {
       {"Abs", {6, 13}, apart, unary, "abs"},
       {"Add", {7, 13, 14}, apart, arithmetic, "add"},
       {"And", {7}, apart, logic, "and"},
+      {"ArgMax", {1, 11, 12, 13}, by_axis, arg_max, "greatest"},
+      {"ArgMin", {1, 11, 12, 13}, by_axis, arg_max, "least"},
+      {"Attention", {23, 24}, by_sequence, attention},
       {"AveragePool", {7, 10, 11, 19, 22}, by_window, average_pool},
       {"BatchNormalization", {7, 9, 14, 15}, apart, batch_norm},
       {"Cast", {6, 9, 13, 19, 21, 23, 24, 25}, apart, cast},
@@ -118,10 +128,14 @@ const std::vector<OpRow>& table() {
       {"ConstantOfShape", {9, 20, 21, 23, 24, 25}, apart, constant_of_shape},
       {"Conv", {1, 11, 22}, by_window, conv},
       {"ConvTranspose", {1, 11, 22}, by_window, conv_transpose},
+      {"Cos", {7, 22}, apart, unary, "cos"},
+      {"CumSum", {11, 14}, by_sum, cumulative_sum},
+      {"DepthToSpace", {1, 11, 13}, by_sequence, depth_to_space},
       {"Div", {7, 13, 14}, apart, arithmetic, "div"},
       {"Dropout", {7, 10, 12, 13, 22}, apart, dropout},
+      {"Einsum", {12}, apart, einsum},
       {"Elu", {6, 22}, apart, elu},
-      {"Equal", {7, 11, 13, 19}, apart, logic, "equal"},
+      {"Equal", {7, 11, 13, 19}, apart, compare, "equal"},
       {"Erf", {9, 13}, apart, unary, "erf"},
       {"Exp", {6, 13}, apart, unary, "exp"},
       {"Expand", {8, 13}, apart, expand},
@@ -134,16 +148,21 @@ const std::vector<OpRow>& table() {
       {"Gemm", {7, 9, 11, 13}, apart, gemm},
       {"GlobalAveragePool", {1, 22}, by_window, global_average_pool},
       {"GlobalMaxPool", {1, 22}, by_window, global_max_pool},
-      {"Greater", {7, 9, 13}, apart, logic, "greater"},
-      {"GreaterOrEqual", {12, 16}, apart, logic, "greater_or_equal"},
+      {"Greater", {7, 9, 13}, apart, compare, "greater"},
+      {"GreaterOrEqual", {12, 16}, apart, compare, "greater_or_equal"},
+      {"GroupNormalization", {18, 21}, by_sequence, group_norm},
       {"HardSigmoid", {6, 22}, apart, hard_sigmoid},
       {"HardSwish", {14, 22}, apart, unary, "hard_swish"},
       {"Identity", {1, 13, 14, 16, 19, 21, 23, 24, 25}, apart, identity},
+      {"InstanceNormalization", {6, 22}, by_window, instance_norm},
+      {"IsNaN", {9, 13, 20}, apart, is_nan},
+      {"LayerNormalization", {17}, by_rows, layer_norm},
       {"LeakyRelu", {6, 16}, apart, leaky_relu},
-      {"Less", {7, 9, 13}, apart, logic, "less"},
-      {"LessOrEqual", {12, 16}, apart, logic, "less_or_equal"},
+      {"Less", {7, 9, 13}, apart, compare, "less"},
+      {"LessOrEqual", {12, 16}, apart, compare, "less_or_equal"},
       {"Log", {6, 13}, apart, unary, "log"},
       {"LogSoftmax", {1, 11, 13}, by_classes, softmax, "log_softmax"},
+      {"LpNormalization", {1, 22}, by_last, lp_norm},
       {"MatMul", {1, 9, 13}, apart, matmul},
       {"Max", {6, 8, 12, 13}, apart, chain, "maximum"},
       {"MaxPool", {1, 8, 10, 11, 12, 22}, by_window, max_pool},
@@ -155,10 +174,12 @@ const std::vector<OpRow>& table() {
       {"Neg", {6, 13}, apart, negate},
       {"NegativeLogLikelihoodLoss", {12, 13, 22}, by_scores, loss, "negative_log_likelihood"},
       {"Not", {1}, apart, logical_not},
+      {"OneHot", {9, 11}, apart, one_hot},
       {"Or", {7}, apart, logic, "or"},
       {"PRelu", {7, 9, 16}, apart, prelu},
       {"Pad", {2, 11, 13, 18, 19, 21, 23, 24, 25}, by_pads, pad},
       {"Pow", {7, 12, 13, 15}, apart, pow},
+      {"RMSNormalization", {23}, by_rows, rms_norm},
       {"Range", {11}, apart, range},
       {"Reciprocal", {6, 13}, apart, unary, "reciprocal"},
       {"ReduceL1", {1, 11, 13, 18}, apart, reduce_from_18, "reduce_l1"},
@@ -174,17 +195,23 @@ const std::vector<OpRow>& table() {
       {"Relu", {6, 13, 14}, apart, unary, "relu"},
       {"Reshape", {5, 13, 14, 19, 21, 23, 24, 25}, apart, reshape},
       {"Resize", {10, 11, 13, 18, 19}, by_length, resize},
+      {"RotaryEmbedding", {23}, by_sequence, rotary_embedding},
       {"Round", {11, 22}, apart, unary, "round"},
+      {"Scatter", {9}, by_axis, scatter_elements},
+      {"ScatterElements", {11, 13, 16, 18}, by_axis, scatter_elements},
+      {"ScatterND", {11, 13, 16, 18}, by_indices, scatter_nd},
       {"Selu", {6, 22}, apart, selu},
       {"Shape", {1, 13, 15, 19, 21, 23, 24, 25}, apart, shape},
       {"Sigmoid", {6, 13}, apart, unary, "sigmoid"},
       {"Sign", {9, 13}, apart, unary, "sign"},
+      {"Sin", {7, 22}, apart, unary, "sin"},
       {"Size", {1, 13, 19, 21, 23, 24, 25}, apart, size},
       {"Slice", {1, 10, 11, 13}, by_steps, slice},
       {"Softmax", {1, 11, 13}, by_classes, softmax, "softmax"},
       {"SoftmaxCrossEntropyLoss", {12, 13}, by_scores, loss, "softmax_cross_entropy"},
       {"Softplus", {1, 22}, apart, unary, "softplus"},
       {"Softsign", {1, 22}, apart, unary, "softsign"},
+      {"SpaceToDepth", {1, 13}, by_sequence, space_to_depth},
       {"Split", {2, 11, 13, 18}, by_axis, split},
       {"Sqrt", {6, 13}, apart, unary, "sqrt"},
       {"Squeeze", {1, 11, 13, 21, 23, 24, 25}, apart, squeeze},
@@ -195,6 +222,7 @@ const std::vector<OpRow>& table() {
       {"ThresholdedRelu", {10, 22}, apart, thresholded_relu},
       {"Tile", {6, 13}, by_length, tile},
       {"Transpose", {1, 13, 21, 23, 24, 25}, apart, transpose},
+      {"Trilu", {14}, by_triangle, trilu},
       {"Unsqueeze", {1, 11, 13, 21, 23, 24, 25}, apart, unsqueeze},
       {"Upsample", {7, 9}, by_length, upsample},
       {"Where", {9, 16}, apart, where},

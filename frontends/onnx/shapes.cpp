@@ -21,6 +21,8 @@ int64_t product(Dims::const_iterator begin, Dims::const_iterator end) {
   return std::accumulate(begin, end, int64_t{1}, std::multiplies<>());
 }
 
+}  // namespace
+
 // The elements of an axis whose numbers are listed: a slice where they follow each other.
 Value* picked(Call& c, Value* x, int64_t axis, const std::vector<int64_t>& index) {
   bool run = !index.empty();
@@ -30,16 +32,6 @@ Value* picked(Call& c, Value* x, int64_t axis, const std::vector<int64_t>& index
   if (start == 0 && end == x->type.dims[axis]) return x;
   return c.value("slice", {x}, {{"axis", axis}, {"start", start}, {"end", end}});
 }
-
-// Numbers of elements, negative ones counted from the end.
-std::vector<int64_t> read_index(Call& c, const Tensor& t, int64_t length) {
-  if (t.is_float) throw c.fail("the index must be of integers");
-  std::vector<int64_t> index = t.ints;
-  for (int64_t& i : index) i = c.axis(i, length);
-  return index;
-}
-
-}  // namespace
 
 std::vector<int64_t> read_axes(Call& c, int input_since) {
   if (c.since < input_since) return c.integers("axes", std::vector<int64_t>{});
@@ -342,64 +334,6 @@ void pad(Call& c, const char*) {
   c.out(0, x);
 }
 
-void gather(Call& c, const char*) {
-  Value* x = c.any(0);
-  const Tensor& index = c.constant(1);
-  int64_t axis = c.axis(c.integer("axis", 0), x->type.rank());
-  Dims shape = x->type.dims;
-  Value* y = picked(c, x, axis, read_index(c, index, shape[axis]));
-  shape.erase(shape.begin() + axis);
-  shape.insert(shape.begin() + axis, index.dims.begin(), index.dims.end());
-  c.out(0, c.reshape(y, shape));
-}
-
-// As a gather from a list of all elements.
-void gather_elements(Call& c, const char*) {
-  Value* x = c.any(0);
-  const Dims& d = x->type.dims;
-  const Tensor& index = c.constant(1);
-  int64_t rank = std::ssize(d), axis = c.axis(c.integer("axis", 0), rank);
-  if (std::ssize(index.dims) != rank)
-    throw c.fail("the index has rank {}, its input {}", index.dims.size(), rank);
-  for (int64_t i = 0; i < rank; ++i)
-    if (i != axis && index.dims[i] > d[i])
-      throw c.fail("an index of shape {} is larger than {}", to_string(index.dims), to_string(x->type));
-  std::vector<int64_t> flat = read_index(c, index, d[axis]);
-  for (size_t k = 0; k < flat.size(); ++k) {
-    int64_t at = 0, rest = static_cast<int64_t>(k), stride = 1;
-    for (int64_t i = rank; i-- > 0; stride *= d[i], rest /= index.dims[i])
-      at += (i == axis ? flat[k] : rest % index.dims[i]) * stride;
-    flat[k] = at;
-  }
-  Value* list = c.reshape(x, {product(d.begin(), d.end())});
-  c.out(0, c.reshape(picked(c, list, 0, flat), index.dims));
-}
-
-// As a gather of rows: every index names one by its position along several axes.
-void gather_nd(Call& c, const char*) {
-  Value* x = c.any(0);
-  const Dims& d = x->type.dims;
-  const Tensor& index = c.constant(1);
-  int64_t rank = std::ssize(d), batch = c.since < 12 ? 0 : c.integer("batch_dims", 0);
-  int64_t index_rank = std::ssize(index.dims), named = index_rank ? index.dims.back() : 0;
-  if (index.is_float || batch < 0 || batch >= std::min(rank, index_rank) || named < 1 ||
-      batch + named > rank || !std::equal(d.begin(), d.begin() + batch, index.dims.begin()))
-    throw c.fail("an index of shape {} with {} batch axes does not fit {}", to_string(index.dims), batch,
-                 to_string(x->type));
-  int64_t per_batch = product(index.dims.begin() + batch, index.dims.end() - 1);
-  std::vector<int64_t> rows;
-  for (size_t k = 0; k < index.ints.size(); k += named) {
-    int64_t row = std::ssize(rows) / per_batch;  // the number of the batch
-    for (int64_t i = 0; i < named; ++i) row = row * d[batch + i] + c.axis(index.ints[k + i], d[batch + i]);
-    rows.push_back(row);
-  }
-  auto inner = d.begin() + batch + named;
-  Value* list = c.reshape(x, {product(d.begin(), inner), product(inner, d.end())});
-  Dims shape(index.dims.begin(), index.dims.end() - 1);
-  shape.insert(shape.end(), inner, d.end());
-  c.out(0, c.reshape(picked(c, list, 0, rows), shape));
-}
-
 // ---- Elements made
 
 void constant(Call& c, const char*) {
@@ -492,11 +426,29 @@ void identity(Call& c, const char*) { c.out_copy(0, 0); }
 
 namespace {
 
+const char* pock_type(Call& c, int type) {
+  switch (type) {
+    case onnx::TensorProto::INT64:
+      return "i64";
+    case onnx::TensorProto::INT32:
+      return "i32";
+    case onnx::TensorProto::INT8:
+      return "i8";
+    case onnx::TensorProto::UINT8:
+      return "u8";
+    default:
+      throw c.fail("a cast to {} is not supported", type_name(type));
+  }
+}
+
 void cast_to(Call& c, int to) {
   const Tensor* t = c.known(0);
   if (t && !t->is_float) return fold_cast(c, to);
+  const bool truth = c.element_type(0) == onnx::TensorProto::BOOL;
+  if (truth && to == onnx::TensorProto::BOOL) return c.out_same(0, 0);
   if (is_float_type(to)) {
     c.scope().narrow(to, c.loc().name);
+    if (truth) return c.out(0, c.truth(0), -1);
     if (t || c.any(0)->type.dtype == DType::f32) return c.out_same(0, 0);
     return c.out(0, c.value("cast", {c.any(0)}, {{"to", std::string("f32")}}));
   }
@@ -513,10 +465,12 @@ void cast_to(Call& c, int to) {
     }
     return c.out(0, std::move(y));
   }
-  if (to != onnx::TensorProto::INT64 && to != onnx::TensorProto::INT32)
-    throw c.fail("a cast to {} is not supported", type_name(to));
-  std::string type = to == onnx::TensorProto::INT64 ? "i64" : "i32";
-  c.out(0, c.value("cast", {x}, {{"to", type}}));
+  if (to == onnx::TensorProto::BOOL) {
+    Value* zero = is_float(x->type.dtype) ? c.number_value(0) : c.reshape(c.index_value({0}), {});
+    if (!is_float(x->type.dtype)) x = c.whole(0);
+    return c.out_truth(0, c.value("sub", {c.number_value(1), c.value("equal", {x, zero})}));
+  }
+  c.out(0, c.value("cast", {x}, {{"to", std::string(pock_type(c, to))}}), -1);
 }
 
 }  // namespace

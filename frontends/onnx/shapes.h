@@ -10,6 +10,9 @@ std::vector<int64_t> read_axes(Call&, int input_since);
 
 std::vector<int64_t> first_axes(int64_t count);  // 0, 1, ..., count - 1
 
+// The elements of an axis whose numbers are listed: a slice where they follow each other.
+Value* picked(Call&, Value* x, int64_t axis, const std::vector<int64_t>& index);
+
 void flatten(Call&, const char*);
 void reshape(Call&, const char*);
 void squeeze(Call&, const char*);
@@ -22,9 +25,6 @@ void concat(Call&, const char*);
 void split(Call&, const char*);
 void slice(Call&, const char*);
 void pad(Call&, const char*);
-void gather(Call&, const char*);
-void gather_elements(Call&, const char*);
-void gather_nd(Call&, const char*);
 
 void constant(Call&, const char*);
 void constant_of_shape(Call&, const char*);

@@ -140,6 +140,12 @@ int64_t saturate(T v, int64_t lowest, int64_t highest) {
   case Code::erf_##suffix:                                                       \
     as<T>(s[i->dst]) = std::erf(as<T>(s[i->a]));                                 \
     break;                                                                       \
+  case Code::sin_##suffix:                                                       \
+    as<T>(s[i->dst]) = std::sin(as<T>(s[i->a]));                                 \
+    break;                                                                       \
+  case Code::cos_##suffix:                                                       \
+    as<T>(s[i->dst]) = std::cos(as<T>(s[i->a]));                                 \
+    break;                                                                       \
   case Code::pow_##suffix:                                                       \
     as<T>(s[i->dst]) = std::pow(as<T>(s[i->a]), as<T>(s[i->b]));                 \
     break;                                                                       \

@@ -13,12 +13,13 @@ namespace {
 
 // Indexed by ScalarOp.
 constexpr OpRow kRows[] = {
-    {"constant", 0}, {"var", 0},        {"load", -1},    {"+", 2, true}, {"-", 2, true},  {"*", 2, true},
-    {"/", 2, true},  {"neg", 1},        {"abs", 1},      {"min", 2},     {"max", 2},      {"fma", 3},
-    {"sqrt", 1},     {"round_even", 1}, {"exp", 1},      {"log", 1},     {"tanh", 1},     {"erf", 1},
-    {"pow", 2},      {"floordiv", 2},   {"mod", 2},      {"<", 2, true}, {"<=", 2, true}, {"==", 2, true},
-    {"!=", 2, true}, {"&&", 2, true},   {"||", 2, true}, {"not", 1},     {"select", 3},   {"cast", 1},
-    {"bitcast", 1},  {"bit_and", 2},    {"bit_or", 2},   {"bit_xor", 2}, {"shl", 2},      {"shr", 2}};
+    {"constant", 0}, {"var", 0},        {"load", -1},    {"+", 2, true},  {"-", 2, true},  {"*", 2, true},
+    {"/", 2, true},  {"neg", 1},        {"abs", 1},      {"min", 2},      {"max", 2},      {"fma", 3},
+    {"sqrt", 1},     {"round_even", 1}, {"exp", 1},      {"log", 1},      {"tanh", 1},     {"erf", 1},
+    {"sin", 1},      {"cos", 1},        {"pow", 2},      {"floordiv", 2}, {"mod", 2},      {"<", 2, true},
+    {"<=", 2, true}, {"==", 2, true},   {"!=", 2, true}, {"&&", 2, true}, {"||", 2, true}, {"not", 1},
+    {"select", 3},   {"cast", 1},       {"bitcast", 1},  {"bit_and", 2},  {"bit_or", 2},   {"bit_xor", 2},
+    {"shl", 2},      {"shr", 2}};
 static_assert(std::size(kRows) == static_cast<size_t>(ScalarOp::shr) + 1);
 
 using Op = ScalarOp;
@@ -360,6 +361,8 @@ bool operands_fit(Op op, const std::vector<Expr>& args, DType type) {
     case Op::log:
     case Op::tanh:
     case Op::erf:
+    case Op::sin:
+    case Op::cos:
     case Op::pow:
       return is_float(type) && all(type);
     case Op::floordiv:
@@ -577,6 +580,8 @@ Expr exp(Expr a) { return unary(Op::exp, std::move(a)); }
 Expr log(Expr a) { return unary(Op::log, std::move(a)); }
 Expr tanh(Expr a) { return unary(Op::tanh, std::move(a)); }
 Expr erf(Expr a) { return unary(Op::erf, std::move(a)); }
+Expr sin(Expr a) { return unary(Op::sin, std::move(a)); }
+Expr cos(Expr a) { return unary(Op::cos, std::move(a)); }
 Expr pow(Expr base, Expr exponent) { return binary(Op::pow, std::move(base), std::move(exponent)); }
 Expr floordiv(Expr a, int64_t d) { return binary(Op::floordiv, std::move(a), Expr(d)); }
 Expr mod(Expr a, int64_t d) { return binary(Op::mod, std::move(a), Expr(d)); }

@@ -20,9 +20,16 @@ Expr softplus(const Expr& x) { return max(x, lit(0)) + log(lit(1) + exp(-abs(x))
 
 const OpDef kWherePositive{
     .name = "where_positive",
-    .doc = "x > 0 ? a : b, element for element, of x, a, b; x has no gradient",
+    .doc = "x > 0 ? a : b, element for element, of x (floats), a, b; x has no gradient",
     .inputs = 3,
-    .infer = broadcast_floats,
+    .infer = [](const InferArgs& a) -> Types {
+      need_dtype(a, 0, DType::f32);
+      if (a.in(1).dtype != a.in(2).dtype || a.in(1).dtype == DType::mask)
+        throw a.fail("a is {}, b is {}: they must hold the same kind of numbers", to_string(a.in(1)),
+                     to_string(a.in(2)));
+      return {
+          Type{a.in(1).dtype, broadcast(a, broadcast(a, a.in(0).dims, a.in(1).dims, 1), a.in(2).dims, 2)}};
+    },
     .gradient = Gradient([](GradArgs& g) {
       Value* none = g.b.constant(0);
       auto add = [&](int i, Value* by) { g.add(i, g.b.sum_to(by, g.in(i)->type.dims)); };

@@ -31,6 +31,7 @@ const OpDef kReshape{
     },
     .gradient = Gradient([](GradArgs& g) { g.add(0, g.b.reshape(g.dout(), g.in(0)->type.dims)); }),
     .lower = View(),
+    .moves = true,
 };
 
 const OpDef kTranspose{
@@ -69,6 +70,7 @@ const OpDef kTranspose{
           const int64_t axis = n.integers("permutation")[static_cast<size_t>(s.axis)];
           return std::vector<std::optional<Slice>>{Slice{static_cast<int>(axis), s.index}};
         },
+    .moves = true,
 };
 
 const OpDef kBroadcastTo{
@@ -87,6 +89,7 @@ const OpDef kBroadcastTo{
     .in_place = 1,
     .cheap = true,
     .slices = [](const Node&, const Slice&, Attrs*) { return std::vector<std::optional<Slice>>{}; },
+    .moves = true,
 };
 
 const OpDef kRelayout{
@@ -136,6 +139,7 @@ const OpDef kConcat{
       }
     }),
     .variadic = true,
+    .moves = true,
 };
 
 const OpDef kSlice{
@@ -162,6 +166,7 @@ const OpDef kSlice{
         n.out(0, index, n.in(0, shifted(index, axis_attr(n.node), n.node.integer("start"))));
       });
     }),
+    .moves = true,
 };
 
 const OpDef kPad{
@@ -200,19 +205,22 @@ const OpDef kPad{
              [&](const std::vector<Expr>& index) { n.out(0, shifted(index, axis, before), n.in(0, index)); });
       edge(after, before + dims[axis]);
     }),
+    .moves = true,
 };
 
-// The element of `index` at `at`, kept inside of an axis of length n.
+// The element of `index` at `at`: negative ones count from the end of an axis of length n, and it is kept inside.
 Expr index_at(NestArgs& n, int input, Expr at, int64_t length) {
   Expr index = cast(n.in(input, {std::move(at)}), DType::i64);
+  index = index + select(index < Expr(0), Expr(length), Expr(0));
   return min(max(std::move(index), Expr(0)), Expr(length - 1));
 }
 
 const OpDef kGather{
     .name = "gather",
     .doc =
-        "along `axis`, the elements of x whose numbers are in index [K]; numbers outside count as the "
-        "nearest",
+        "along `axis`, the elements of x whose numbers are in index [K]; negative ones count from the end, "
+        "those "
+        "outside as the nearest",
     .inputs = 2,
     .attrs = {int_attr("axis")},
     .infer = [](const InferArgs& a) -> Types {
@@ -236,6 +244,8 @@ const OpDef kGather{
         n.out(0, out, n.in(0, in));
       });
     }),
+    .places = 1,
+    .moves = true,
 };
 
 const OpDef kGatherGrad{

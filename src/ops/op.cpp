@@ -99,6 +99,12 @@ Types broadcast_floats(const InferArgs& a) {
   return broadcast_all(a);
 }
 
+Types broadcast_numbers(const InferArgs& a) {
+  for (int i = 0; i < a.count(); ++i)
+    if (a.in(i).dtype == DType::mask) throw a.fail("input {} is a mask, which holds no numbers", i);
+  return broadcast_all(a);
+}
+
 bool broadcasts_to(const Dims& from, const Dims& to) {
   if (from.size() > to.size()) return false;
   return std::equal(from.rbegin(), from.rend(), to.rbegin(),

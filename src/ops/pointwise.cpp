@@ -18,7 +18,7 @@ Types unary(const InferArgs& a) {
 Types tie_types(const InferArgs& a) {
   if (!(a.number("tie") >= 0 && a.number("tie") <= 1))
     throw a.fail("the share of a side is {}, want 0 to 1", a.number("tie"));
-  return broadcast_floats(a);
+  return broadcast_numbers(a);
 }
 
 Expr above_zero(const Expr& test, const Expr& value) { return select(test > lit(0), value, lit(0)); }
@@ -27,7 +27,7 @@ const OpDef kAdd{
     .name = "add",
     .doc = "a + b",
     .inputs = 2,
-    .infer = broadcast_floats,
+    .infer = broadcast_numbers,
     .gradient = Gradient([](GradArgs& g) {
       add_summed(g, 0, g.dout());
       add_summed(g, 1, g.dout());
@@ -41,7 +41,7 @@ const OpDef kSub{
     .name = "sub",
     .doc = "a - b",
     .inputs = 2,
-    .infer = broadcast_floats,
+    .infer = broadcast_numbers,
     .gradient = Gradient([](GradArgs& g) {
       add_summed(g, 0, g.dout());
       add_summed(g, 1, g.b.neg(g.dout()));
@@ -55,7 +55,7 @@ const OpDef kMul{
     .name = "mul",
     .doc = "a * b",
     .inputs = 2,
-    .infer = broadcast_floats,
+    .infer = broadcast_numbers,
     .gradient = Gradient([](GradArgs& g) {
       add_summed(g, 0, g.b.mul(g.dout(), g.in(1)));
       add_summed(g, 1, g.b.mul(g.dout(), g.in(0)));
@@ -133,7 +133,7 @@ const OpDef kNeg{
     .name = "neg",
     .doc = "-x",
     .inputs = 1,
-    .infer = unary,
+    .infer = broadcast_numbers,
     .gradient = Gradient([](GradArgs& g) { g.add(0, g.b.neg(g.dout())); }),
     .lower = Scalar([](const ScalarArgs& a) { return -a.in(0); }),
     .in_place = 1,
@@ -345,6 +345,65 @@ const OpDef kReciprocal{
     .in_place = 1,
 };
 
+// The derivative of either is the other, but for a sign.
+const OpDef kSin{
+    .name = "sin",
+    .doc = "sine of x in radians",
+    .inputs = 1,
+    .infer = unary,
+    .gradient = Gradient([](GradArgs& g) { g.add(0, g.b.mul(g.dout(), g.b.value("cos", {g.in(0)}))); }),
+    .lower = Scalar([](const ScalarArgs& a) { return sin(a.in(0)); }),
+    .in_place = 1,
+};
+
+const OpDef kCos{
+    .name = "cos",
+    .doc = "cosine of x in radians",
+    .inputs = 1,
+    .infer = unary,
+    .gradient =
+        Gradient([](GradArgs& g) { g.add(0, g.b.neg(g.b.mul(g.dout(), g.b.value("sin", {g.in(0)})))); }),
+    .lower = Scalar([](const ScalarArgs& a) { return cos(a.in(0)); }),
+    .in_place = 1,
+};
+
+// Booleans that a step computes are floats, 0 and 1: what they choose from are floats as well.
+Types comparison(const InferArgs& a) { return {Type{DType::f32, broadcast_numbers(a)[0].dims}}; }
+
+Expr as_number(const Expr& holds) { return select(holds, lit(1), lit(0)); }
+
+constexpr const char* kTruth = "it is true or false: its derivative is 0 wherever there is one";
+
+const OpDef kEqual{
+    .name = "equal",
+    .doc = "a == b ? 1 : 0, as f32",
+    .inputs = 2,
+    .infer = comparison,
+    .gradient = Gradient::none(kTruth),
+    .lower = Scalar([](const ScalarArgs& a) { return as_number(a.in(0) == a.in(1)); }),
+    .in_place = 2,
+};
+
+const OpDef kLess{
+    .name = "less",
+    .doc = "a < b ? 1 : 0, as f32",
+    .inputs = 2,
+    .infer = comparison,
+    .gradient = Gradient::none(kTruth),
+    .lower = Scalar([](const ScalarArgs& a) { return as_number(a.in(0) < a.in(1)); }),
+    .in_place = 2,
+};
+
+const OpDef kLessOrEqual{
+    .name = "less_or_equal",
+    .doc = "a <= b ? 1 : 0, as f32",
+    .inputs = 2,
+    .infer = comparison,
+    .gradient = Gradient::none(kTruth),
+    .lower = Scalar([](const ScalarArgs& a) { return as_number(a.in(0) <= a.in(1)); }),
+    .in_place = 2,
+};
+
 const OpDef kTanh{
     .name = "tanh",
     .doc = "hyperbolic tangent of x",
@@ -509,6 +568,7 @@ const OpDef kCast{
     }),
     .lower = Scalar([](const ScalarArgs& a) { return cast(a.in(0), a.node.out(0)->type.dtype); }),
     .in_place = 1,
+    .moves = true,
 };
 
 }  // namespace
@@ -525,7 +585,9 @@ OpList pointwise_ops() {
           &kSigmoid,    &kRelu,         &kAbsGrad,
           &kClip,       &kCast,         &kReluGrad,
           &kClipGrad,   &kSoftsign,     &kPositive,
-          &kInside,     &kWhere};
+          &kInside,     &kWhere,        &kSin,
+          &kCos,        &kEqual,        &kLess,
+          &kLessOrEqual};
 }
 
 }  // namespace pock

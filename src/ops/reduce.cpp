@@ -30,8 +30,8 @@ Dims reduced_shape(const Dims& dims, const std::vector<bool>& reduced, bool keep
   return out;
 }
 
-Types reduced_types(const InferArgs& a) {
-  need_floats(a);
+Types reduced_numbers(const InferArgs& a) {
+  if (a.in(0).dtype == DType::mask) throw a.fail("input 0 is a mask, which holds no numbers");
   const Type& x = a.in(0);
   const auto& axes = a.integers("axes");
   for (int64_t axis : axes) need_axis(a, axis, x.rank());
@@ -41,6 +41,11 @@ Types reduced_types(const InferArgs& a) {
   for (int axis = 0; axis < x.rank(); ++axis)
     if (reduced[axis] && x.dims[axis] == 0) throw a.fail("axis {} to reduce has no elements", axis);
   return {Type{x.dtype, reduced_shape(x.dims, reduced, a.integer("keep"))}};
+}
+
+Types reduced_types(const InferArgs& a) {
+  need_floats(a);
+  return reduced_numbers(a);
 }
 
 const std::vector<AttrDef> kReduceAttrs = {ints_attr("axes"), int_attr("keep", 0)};
@@ -80,6 +85,33 @@ struct Reduction {
   }
 };
 
+// Whatever joins two elements into one, from `initial` on: floats in lanes along the last axis, else in order.
+void join_nest(NestArgs& n, const std::string& name, const Expr& initial, Expr (*join)(Expr, Expr)) {
+  Reduction r(n.node);
+  bool keep = n.node.integer("keep");
+  n.each(n.out_type().dims, [&](const std::vector<Expr>& out) {
+    auto element = [&](const std::vector<Expr>& position) { return n.in(0, r.index(out, position, keep)); };
+    if (r.last_only && is_float(n.in_type(0).dtype)) {
+      auto step = [&](Expr joined, Expr i) { return join(std::move(joined), element({std::move(i)})); };
+      n.out(0, out, reduce_lanes(n, name, r.reduced_dims[0], initial, step, join));
+      return;
+    }
+    auto joined = n.reg(name, initial);
+    std::vector<Expr> position;
+    std::function<void()> next = [&] {
+      if (position.size() == r.reduced_dims.size())
+        return n.set(joined, join(load(joined), element(position)));
+      n.loop("x", 0, r.reduced_dims[position.size()], [&](Expr x) {
+        position.push_back(x);
+        next();
+        position.pop_back();
+      });
+    };
+    next();
+    n.out(0, out, load(joined));
+  });
+}
+
 // `finish` makes the result of the sum.
 void sum_nest(NestArgs& n, const std::function<Expr(Expr)>& finish) {
   Reduction r(n.node);
@@ -107,9 +139,13 @@ const OpDef kReduceSum{
     .doc = "sum over `axes` (none named: all), which stay as 1 where `keep`",
     .inputs = 1,
     .attrs = kReduceAttrs,
-    .infer = reduced_types,
+    .infer = reduced_numbers,
     .gradient = Gradient([](GradArgs& g) { g.add(0, spread(g, g.dout())); }),
-    .lower = Nest([](NestArgs& n) { sum_nest(n, [](Expr sum) { return sum; }); }),
+    .lower = Nest([](NestArgs& n) {
+      const DType type = n.in_type(0).dtype;
+      if (is_float(type)) return sum_nest(n, [](Expr sum) { return sum; });
+      join_nest(n, "sum", number(0, type), [](Expr a, Expr b) { return std::move(a) + std::move(b); });
+    }),
 };
 
 int64_t reduced_count(const Node& n) { return n.in(0)->type.elements() / n.out(0)->type.elements(); }
@@ -130,33 +166,6 @@ const OpDef kReduceMean{
     }),
 };
 
-// Whatever joins two elements into one, from `initial` on: in lanes along the last axis, else in order.
-void join_nest(NestArgs& n, const std::string& name, double initial, Expr (*join)(Expr, Expr)) {
-  Reduction r(n.node);
-  bool keep = n.node.integer("keep");
-  n.each(n.out_type().dims, [&](const std::vector<Expr>& out) {
-    auto element = [&](const std::vector<Expr>& position) { return n.in(0, r.index(out, position, keep)); };
-    if (r.last_only) {
-      auto step = [&](Expr joined, Expr i) { return join(std::move(joined), element({std::move(i)})); };
-      n.out(0, out, reduce_lanes(n, name, r.reduced_dims[0], lit(initial), step, join));
-      return;
-    }
-    auto joined = n.reg(name, lit(initial));
-    std::vector<Expr> position;
-    std::function<void()> next = [&] {
-      if (position.size() == r.reduced_dims.size())
-        return n.set(joined, join(load(joined), element(position)));
-      n.loop("x", 0, r.reduced_dims[position.size()], [&](Expr x) {
-        position.push_back(x);
-        next();
-        position.pop_back();
-      });
-    };
-    next();
-    n.out(0, out, load(joined));
-  });
-}
-
 // The gradient goes to all elements that equal the result, in equal shares.
 void share_among_ties(GradArgs& g) {
   Builder& b = g.b;
@@ -174,7 +183,7 @@ const OpDef kReduceMax{
     .attrs = kReduceAttrs,
     .infer = reduced_types,
     .gradient = Gradient(share_among_ties),
-    .lower = Nest([](NestArgs& n) { join_nest(n, "max", -kInfinity, loop::max); }),
+    .lower = Nest([](NestArgs& n) { join_nest(n, "max", lit(-kInfinity), loop::max); }),
 };
 
 const OpDef kReduceMin{
@@ -184,7 +193,7 @@ const OpDef kReduceMin{
     .attrs = kReduceAttrs,
     .infer = reduced_types,
     .gradient = Gradient(share_among_ties),
-    .lower = Nest([](NestArgs& n) { join_nest(n, "min", kInfinity, loop::min); }),
+    .lower = Nest([](NestArgs& n) { join_nest(n, "min", lit(kInfinity), loop::min); }),
 };
 
 const OpDef kReduceProd{
@@ -207,7 +216,7 @@ const OpDef kReduceProd{
       g.add(0, b.add(b.div(where_zeros(0), safe), b.mul(is_zero, where_zeros(1))));
     }),
     .lower = Nest([](NestArgs& n) {
-      join_nest(n, "product", 1, [](Expr a, Expr b) { return std::move(a) * std::move(b); });
+      join_nest(n, "product", lit(1), [](Expr a, Expr b) { return std::move(a) * std::move(b); });
     }),
 };
 
@@ -295,16 +304,6 @@ const OpDef kReduceLogSumExp{
     }),
 };
 
-const OpDef kEqual{
-    .name = "equal",
-    .doc = "a == b ? 1 : 0, as f32",
-    .inputs = 2,
-    .infer = broadcast_floats,
-    .gradient = Gradient::none(kFirstOrderOnly),
-    .lower = Scalar([](const ScalarArgs& a) { return select(a.in(0) == a.in(1), lit(1), lit(0)); }),
-    .in_place = 2,
-};
-
 Types last_axis(const InferArgs& a) {
   need_floats(a);
   if (a.in(0).rank() == 0 || a.in(0).dim(-1) == 0) throw a.fail("softmax needs a last axis with elements");
@@ -364,12 +363,94 @@ const OpDef kLogSoftmax{
     .probability = Probability::of_classes,
 };
 
+// An index along all axes from one along all but `axis`, and the place along that.
+std::vector<Expr> with_axis(std::vector<Expr> others, int64_t axis, Expr place) {
+  others.insert(others.begin() + axis, std::move(place));
+  return others;
+}
+
+const OpDef kArgMax{
+    .name = "arg_max",
+    .doc =
+        "where along `axis`, which goes away, the greatest element is, or the `least`: the first of equals, "
+        "or "
+        "the `last`. NaN is beyond all numbers",
+    .inputs = 1,
+    .attrs = {int_attr("axis"), int_attr("least", 0), int_attr("last", 0)},
+    .infer = [](const InferArgs& a) -> Types {
+      Dims dims = a.in(0).dims;
+      if (a.in(0).dtype == DType::mask) throw a.fail("input 0 is a mask, which holds no numbers");
+      int64_t axis = need_axis(a, a.integer("axis"), a.in(0).rank());
+      if (dims[axis] == 0) throw a.fail("axis {} has no elements", axis);
+      dims.erase(dims.begin() + axis);
+      return {Type{DType::i64, dims}};
+    },
+    .gradient = Gradient::none("it says where an element is, which is no float"),
+    .lower = Nest([](NestArgs& n) {
+      const Type& x = n.in_type(0);
+      int64_t axis = from_start(n.node.integer("axis"), x.rank());
+      bool least = n.node.integer("least"), last = n.node.integer("last");
+      n.each(n.out_type().dims, [&](const std::vector<Expr>& others) {
+        auto best = n.reg("best", n.in(0, with_axis(others, axis, 0))), at = n.reg("at", Expr(0));
+        n.loop("k", 1, x.dims[axis], [&](Expr k) {
+          Expr element = n.in(0, with_axis(others, axis, k)), before = load(best);
+          Expr better = least ? element < before : before < element;
+          if (last) better = better || element == before;
+          if (is_float(x.dtype)) {
+            Expr is_nan = element != element, was_nan = before != before;
+            better = (better && !was_nan) || (last ? is_nan : is_nan && !was_nan);
+          }
+          n.set(at, select(better, k, load(at)));
+          n.set(best, select(better, element, before));
+        });
+        n.out(0, others, load(at));
+      });
+    }),
+};
+
+const OpDef kCumulativeSum{
+    .name = "cumulative_sum",
+    .doc =
+        "for each element the sum of those before it along `axis` and, but where `exclusive`, its own, one "
+        "after "
+        "the other; where `reverse`, of those behind it",
+    .inputs = 1,
+    .attrs = {int_attr("axis"), int_attr("exclusive", 0), int_attr("reverse", 0)},
+    .infer =
+        [](const InferArgs& a) {
+          if (a.in(0).dtype == DType::mask) throw a.fail("input 0 is a mask, which holds no numbers");
+          need_axis(a, a.integer("axis"), a.in(0).rank());
+          return same_as(a.in(0));
+        },
+    .gradient = Gradient([](GradArgs& g) {
+      Attrs attrs = g.node.attrs;
+      attrs["reverse"] = int64_t{!g.node.integer("reverse")};
+      g.add(0, g.b.value("cumulative_sum", {g.dout()}, attrs));
+    }),
+    .lower = Nest([](NestArgs& n) {
+      const Type& x = n.in_type(0);
+      int64_t axis = from_start(n.node.integer("axis"), x.rank()), length = x.dims[axis];
+      bool exclusive = n.node.integer("exclusive"), reverse = n.node.integer("reverse");
+      Dims others = x.dims;
+      others.erase(others.begin() + axis);
+      n.each(others, [&](const std::vector<Expr>& at) {
+        auto sum = n.reg("sum", number(0, x.dtype));
+        n.loop("k", 0, length, [&](Expr k) {
+          std::vector<Expr> index = with_axis(at, axis, reverse ? Expr(length - 1) - k : k);
+          if (exclusive) n.out(0, index, load(sum));
+          n.set(sum, load(sum) + n.in(0, index));
+          if (!exclusive) n.out(0, index, load(sum));
+        });
+      });
+    }),
+};
+
 }  // namespace
 
 OpList reduce_ops() {
-  return {&kReduceSum,          &kReduceMean,      &kReduceMax, &kReduceMin,    &kReduceProd,
-          &kReduceL1,           &kReduceSumSquare, &kReduceL2,  &kReduceLogSum, &kReduceLogSumExp,
-          &kAboveMinusInfinity, &kEqual,           &kSoftmax,   &kLogSoftmax};
+  return {&kReduceSum,          &kReduceMean,      &kReduceMax,  &kReduceMin,    &kReduceProd,
+          &kReduceL1,           &kReduceSumSquare, &kReduceL2,   &kReduceLogSum, &kReduceLogSumExp,
+          &kAboveMinusInfinity, &kSoftmax,         &kLogSoftmax, &kArgMax,       &kCumulativeSum};
 }
 
 }  // namespace pock

@@ -54,6 +54,11 @@ const std::vector<int64_t>& need_ints(const InferArgs& a, const char* attr, size
 // Of what sizes are multiplied by, so that no product overflows.
 inline constexpr int64_t kMostTimes = int64_t{1} << 20;
 
+// A number as an element of this type, which is no mask.
+inline loop::Expr number(double x, DType type) {
+  return is_float(type) ? loop::lit(x, type) : loop::int_lit(static_cast<int64_t>(x), type);
+}
+
 // Axes may count from the end; an axis outside of the rank is an error.
 inline int64_t from_start(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 int64_t need_axis(const InferArgs& a, int64_t axis, int rank);
@@ -65,6 +70,8 @@ void need_index(const InferArgs& a, int i);
 Dims broadcast(const InferArgs& a, const Dims& left, const Dims& right, int i);
 // As broadcast_all, of floats only.
 Types broadcast_floats(const InferArgs& a);
+// As broadcast_all, of floats or integers.
+Types broadcast_numbers(const InferArgs& a);
 // Whether `from` broadcasts to exactly `to`.
 bool broadcasts_to(const Dims& from, const Dims& to);
 

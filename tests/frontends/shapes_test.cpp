@@ -322,7 +322,10 @@ TEST(Constants, Refusals) {
   Model comparison;
   comparison.input("x", {2}).input("z", {2}).node("Greater", {"x", "z"}, {"b"});
   comparison.node("Where", {"b", "x", "z"}, {"y"}).output("y");
-  expect_has(comparison.problem(), "node 'b' (Greater): input 'x' must be a constant");
+  EXPECT_EQ(comparison.problem(), "");
+  Model condition;
+  condition.input("b", {2}).input("x", {2}).node("Where", {"b", "x", "x"}, {"y"}).output("y");
+  expect_has(condition.problem(), "node 'y' (Where): input 'b' must hold booleans, but is f32[2]");
 }
 
 TEST(Where, ByAConstantMask) {

@@ -1,4 +1,4 @@
-// exp, log, tanh, erf, pow against libm in double. Every float of some ranges, a dense stride of all bit patterns,
+// exp, log, tanh, erf, sin, cos, pow against libm in double. Every float of some ranges, a dense stride of all bit patterns,
 // and the special values.
 #include <gtest/gtest.h>
 
@@ -80,6 +80,28 @@ TEST(LoopMath, Exp) { check("exp", exp, std::exp, 1.1); }
 TEST(LoopMath, Log) { check("log", log, std::log, 1); }
 TEST(LoopMath, Tanh) { check("tanh", tanh, std::tanh, 1.5); }
 TEST(LoopMath, Erf) { check("erf", erf, std::erf, 1.6); }
+TEST(LoopMath, Sin) { check("sin", sin, std::sin, 2.3); }
+TEST(LoopMath, Cos) { check("cos", cos, std::cos, 2.3); }
+
+// Angles of all sizes that people have, and the float nearest to a multiple of pi / 2, where all digits cancel but a few.
+TEST(LoopMath, Angles) {
+  std::vector<float> x = {16367173.0f * 0x1p72f, 0.75f, 0.7853982f, 1.5707964f, 3.1415927f, 6.2831855f};
+  for (int i = 0; i < 400000; ++i) x.push_back(static_cast<float>(i % 2 ? -i : i) * 0.0517f);
+  for (auto [name, f, reference] :
+       {std::tuple(
+            "sin", +[](Expr e) { return sin(e); }, +[](double a) { return std::sin(a); }),
+        std::tuple(
+            "cos", +[](Expr e) { return cos(e); }, +[](double a) { return std::cos(a); })}) {
+    std::vector<float> y = run(f, x);
+    double worst = 0;
+    for (size_t i = 0; i < x.size(); ++i) worst = std::max(worst, ulps(y[i], reference(x[i])));
+    EXPECT_LE(worst, 2.3) << name;
+    y = run(f, {kInf, -kInf, std::numeric_limits<float>::quiet_NaN()});
+    for (float v : y) EXPECT_TRUE(std::isnan(v)) << name;
+  }
+  EXPECT_TRUE(std::signbit(run(sin, {-0.0f})[0]));
+  EXPECT_EQ(run(cos, {-0.0f, 1e-40f}), (std::vector<float>{1, 1}));
+}
 
 TEST(LoopMath, SpecialValues) {
   float nan = std::numeric_limits<float>::quiet_NaN(), denormal = 1e-40f;

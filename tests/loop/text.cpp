@@ -170,7 +170,7 @@ TEST(LoopText, ErrorsSayWhere) {
             "t.loop:2:5: '1.5' is not a number of type i64");
   EXPECT_EQ(message("kernel @k(out y: f32[2]) {"), "t.loop:1:27: expected a statement, found ''");
   EXPECT_EQ(message("kernel @k(out y: f33[2]) {"), "t.loop:1:18: 'f33' is not an element type");
-  EXPECT_EQ(message("kernel @k(out y: f32[2]) { y[0] = sin(1) }"), "t.loop:1:35: 'sin' is not a function");
+  EXPECT_EQ(message("kernel @k(out y: f32[2]) { y[0] = sinh(1) }"), "t.loop:1:35: 'sinh' is not a function");
   EXPECT_EQ(message("kernel @k(out y: f32[2]) { y[0] = y[0] + y }"), "t.loop:1:42: 0 indices for y: f32[2]");
   EXPECT_EQ(message("kernel $"), "t.loop:1:8: unexpected character (code 36)");
   EXPECT_NE(message("kernel @k(out y: f32[2]) { y[0] = " + std::string(100000, '(')).find("too deeply"),

@@ -19,7 +19,15 @@ const Type kLabels{DType::i32, {2}};
 
 const std::vector<Bad> kBad = {
     {"add", {f({2, 3}), f({2})}, {}, "shapes do not broadcast: [2] of input 1 meets [2,3] at axis -1"},
-    {"add", {f({2}), kLabels}, {}, "input 1 must be f32, it is i32"},
+    {"add", {f({2}), kLabels}, {}, "inputs are of different element types, f32[2] and i32[2]"},
+    {"div", {f({2}), kLabels}, {}, "input 1 must be f32, it is i32"},
+    {"where_positive", {kLabels, f({2}), f({2})}, {}, "input 0 must be f32, it is i32"},
+    {"where_positive",
+     {f({2}), f({2}), kLabels},
+     {},
+     "a is f32[2], b is i32[2]: they must hold the same kind of numbers"},
+    {"arg_max", {f({2, 3})}, {{"axis", int64_t{2}}}, "axis 2 is outside of the 2 axes there are"},
+    {"cumulative_sum", {f({2, 3})}, {{"axis", int64_t{-3}}}, "axis -3 is outside of the 2 axes there are"},
     {"relu", {kLabels}, {}, "input 0 must be f32"},
     {"clip", {f({2})}, {{"low", 1.0}, {"high", 0.0}}, "clip's low is 1, its high is 0"},
     {"cast", {f({2})}, {{"to", std::string("f16")}}, "cannot cast to 'f16'"},

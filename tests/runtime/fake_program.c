@@ -131,8 +131,9 @@ static const struct pock_tensor tensors[] = {
 
 #ifdef FAKE_OWN_LOSS
 static const struct pock_input inputs[] = {
-    {"x", x_dims, X, X, BATCH* FEATURES * 4, 0, INT64_MIN, 1, 3, -1u, POCK_F32, POCK_DATA, 4},
-    {"target", label_dims, LABELS, LABELS, BATCH * 4, CLASSES, INT64_MIN, 1, 1, -1u, POCK_I32, POCK_DATA, 1},
+    {"x", x_dims, X, X, BATCH* FEATURES * 4, 0, 0, INT64_MIN, 1, 0, 3, -1u, POCK_F32, POCK_DATA, 4},
+    {"target", label_dims, LABELS, LABELS, BATCH * 4, CLASSES, 0, INT64_MIN, 1, 0, 1, -1u, POCK_I32,
+     POCK_DATA, 1},
 };
 static const struct pock_output outputs[] = {
     {"loss", 0, LOSS, 4, POCK_F32, POCK_ARENA, 0},
@@ -141,8 +142,9 @@ static const struct pock_output outputs[] = {
 };
 #else
 static const struct pock_input inputs[] = {
-    {"x", x_dims, X, X, BATCH* FEATURES * 4, 0, INT64_MIN, 1, 1, -1u, POCK_F32, POCK_DATA, 4},
-    {"logits", label_dims, LABELS, LABELS, BATCH * 4, CLASSES, INT64_MIN, 1, 0, 0, POCK_I32, POCK_LABELS, 1},
+    {"x", x_dims, X, X, BATCH* FEATURES * 4, 0, 0, INT64_MIN, 1, 0, 1, -1u, POCK_F32, POCK_DATA, 4},
+    {"logits", label_dims, LABELS, LABELS, BATCH * 4, CLASSES, 0, INT64_MIN, 1, 0, 0, 0, POCK_I32,
+     POCK_LABELS, 1},
 };
 static const struct pock_output outputs[] = {
     {"logits", logit_dims, PREDICTIONS, BATCH* CLASSES * 4, POCK_F32, POCK_ARENA, 2, 1},

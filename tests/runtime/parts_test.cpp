@@ -120,9 +120,10 @@ TEST(Crc, IsTheUsualOne) {
 // Three inputs in one program: token ids, floats with a denormal, and float labels read from doubles.
 TEST(Dataset, SeveralInputs) {
   const int64_t ids_dims[] = {2, 3}, x_dims[] = {2, 2, 1}, y_dims[] = {2};
-  const pock_input inputs[] = {{"ids", ids_dims, 0, 64, 24, 100, INT64_MIN, 1, 1, 0, POCK_I32, POCK_DATA, 2},
-                               {"x", x_dims, 24, 88, 16, 0, INT64_MIN, 1, 1, 0, POCK_F32, POCK_DATA, 3},
-                               {"out", y_dims, 40, 104, 8, 0, INT64_MIN, 1, 0, 0, POCK_F32, POCK_LABELS, 1}};
+  const pock_input inputs[] = {
+      {"ids", ids_dims, 0, 64, 24, 100, 0, INT64_MIN, 1, 0, 1, 0, POCK_I32, POCK_DATA, 2},
+      {"x", x_dims, 24, 88, 16, 0, 0, INT64_MIN, 1, 0, 1, 0, POCK_F32, POCK_DATA, 3},
+      {"out", y_dims, 40, 104, 8, 0, 0, INT64_MIN, 1, 0, 0, 0, POCK_F32, POCK_LABELS, 1}};
   struct pock_program program {};
   program.inputs = inputs;
   program.input_count = 3;
@@ -172,7 +173,7 @@ TEST(Dataset, SeveralInputs) {
 // An image file with channels last has as many elements as one with channels first.
 TEST(Dataset, ChannelsLastAreNotTakenForChannelsFirst) {
   const int64_t dims[] = {2, 3, 4, 5};
-  const pock_input input{"x", dims, 0, 0, 2 * 60 * 4, 0, INT64_MIN, 1, 1, 0, POCK_F32, POCK_DATA, 4};
+  const pock_input input{"x", dims, 0, 0, 2 * 60 * 4, 0, 0, INT64_MIN, 1, 0, 1, 0, POCK_F32, POCK_DATA, 4};
   struct pock_program program {};
   program.inputs = &input;
   program.input_count = 1;

@@ -13,11 +13,15 @@ const std::vector<std::string> kZoo = {
     "vgg11_bn",           "squeezenet",    "ds_cnn",         "tcn",  "mobilenet_v2",
     "mobilenet_v3_small", "shufflenet_v2", "efficientnet_b0"};
 
+const std::vector<std::string> kText = {"encoder", "sentences", "decoder", "rotary"};
+
 Net::Net(const std::string& name) : name(name), folder(std::string(kSourceDir) + "/tests/train/" + name) {
   auto curve = nlohmann::json::parse(read_file(folder + "/curve.json"));
   data = folder + "/../" + curve["data"].get<std::string>();
   sizes = curve["sizes"].get<std::map<std::string, int64_t>>();
   input_flags = curve["input_flags"].get<std::vector<std::string>>();
+  if (curve.contains("inputs")) inputs = curve["inputs"].get<std::vector<std::string>>();
+  loss = curve.value("loss", "cross-entropy");
   tolerance = curve["tolerance"];
   optimizer = curve["optimizer"];
   batch = curve["batch"];
@@ -31,8 +35,8 @@ Net::Net(const std::string& name) : name(name), folder(std::string(kSourceDir) +
 std::vector<std::string> Net::compile_command(const std::string& out,
                                               const std::vector<std::string>& more) const {
   std::vector<std::string> argv = {
-      kPockc,   "compile",       folder + "/model.onnx", "-o",     out, "--batch", std::to_string(batch),
-      "--loss", "cross-entropy", "--optimizer",          optimizer};
+      kPockc,   "compile", folder + "/model.onnx", "-o",     out, "--batch", std::to_string(batch),
+      "--loss", loss,      "--optimizer",          optimizer};
   for (const auto& [name, size] : sizes) {
     argv.push_back("--dim");
     argv.push_back(name + "=" + std::to_string(size));
@@ -45,13 +49,17 @@ std::vector<std::string> Net::compile_command(const std::string& out,
 std::vector<std::string> Net::train_command(const std::string& trainer, int steps,
                                             const std::string& checkpoint,
                                             const std::vector<std::string>& more) const {
-  std::vector<std::string> argv = {trainer,        "train",
-                                   "--data",       data + "/data.npy",
-                                   "--labels",     data + "/labels.npy",
-                                   "--steps",      std::to_string(steps),
-                                   "--no-shuffle", "--log",
-                                   "json",         "--checkpoint",
-                                   checkpoint};
+  std::vector<std::string> argv = {
+      trainer,        "train", "--labels", data + "/labels.npy", "--steps", std::to_string(steps),
+      "--no-shuffle", "--log", "json",     "--checkpoint",       checkpoint};
+  for (const std::string& name : inputs) {
+    argv.push_back("--data");
+    argv.push_back(name + "=" + data + "/" + name + ".npy");
+  }
+  if (inputs.empty()) {
+    argv.push_back("--data");
+    argv.push_back(data + "/data.npy");
+  }
   argv.insert(argv.end(), more.begin(), more.end());
   return argv;
 }

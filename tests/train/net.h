@@ -11,12 +11,14 @@ namespace pock::test {
 
 extern const std::vector<std::string> kNets;  // small: for all tests
 extern const std::vector<std::string> kZoo;   // architectures that people use, and one net at several sizes
+extern const std::vector<std::string> kText;  // nets that read tokens
 
 struct Net {
   explicit Net(const std::string& name);
-  std::string name, folder, data, optimizer;  // data: the folder of data.npy and labels.npy
-  std::map<std::string, int64_t> sizes;       // of axes that the file leaves open besides the batch
-  std::vector<std::string> input_flags;       // how pockc compile is told about bytes
+  std::string name, folder, data, optimizer, loss;  // data: the folder of data.npy and labels.npy
+  std::vector<std::string> inputs;                  // each with a file NAME.npy instead of data.npy
+  std::map<std::string, int64_t> sizes;             // of axes that the file leaves open besides the batch
+  std::vector<std::string> input_flags;             // how pockc compile is told about bytes
   int batch = 0, steps = 0;
   double tolerance = 0;
   std::vector<double> loss64, loss32;

@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import datasets
+import text
 import zoo
 
 
@@ -197,11 +198,18 @@ class Case:
     std: tuple = None
     scale = 1 / 255
     sizes: tuple = ()       # of the axes that the file leaves open behind the batch, by name
+    inputs: tuple = ("x",)  # of nets that read tokens: ids, mask, types
+    loss: str = "cross-entropy"
+    flags: tuple = ()       # more for pockc compile
+    opset: int = 13
+
+    def is_text(self):
+        return self.inputs != ("x",)
 
     def input_flags(self):
-        """What pockc compile must be told about bytes."""
+        """What else pockc compile must be told."""
         if not self.mean:
-            return []
+            return list(self.flags)
         return ["--input-scale", repr(self.scale), "--input-mean", ",".join(map(str, self.mean)),
                 "--input-std", ",".join(map(str, self.std))]
 
@@ -214,6 +222,16 @@ def picture_case(net, optimizer, seed, shape=(3, 48, 48), classes=10, batch=8, d
 def size_case(*sizes):
     return Case(AnySize, "sgd:lr=0.02,momentum=0.9", (3, *sizes), 5, 4, np.uint8, 14, batches=3, steps=30, tolerance=1e-3,
                 sizes=sizes)
+
+
+def encoder_with_dropout():
+    numbers = iter(range(100))
+    return text.Encoder(drop=lambda: Dropout(0.1, next(numbers)))
+
+
+def text_case(net, seed, tokens, classes, inputs, optimizer, loss="cross-entropy", flags=(), opset=17, steps=11):
+    return Case(net, optimizer, (tokens,), classes, 4, np.int64, seed, batches=3, steps=30, sizes=(steps,), inputs=inputs,
+                loss=loss, flags=flags, opset=opset)
 
 
 CASES = {
@@ -241,6 +259,17 @@ CASES = {
 }
 
 
+ENCODER_INPUTS = ("ids", "mask", "types")
+TEXTS = {
+    "encoder": text_case(encoder_with_dropout, 20, 61, 5, ENCODER_INPUTS, "sgd:lr=0.02,momentum=0.9"),
+    "sentences": text_case(text.SentenceEncoder, 21, 61, 5, ENCODER_INPUTS, "sgd:lr=0.05,momentum=0.9", opset=13),
+    "decoder": text_case(text.Decoder, 20, 53, 53, ("ids",), "sgd:lr=0.02,momentum=0.9", "causal-lm", opset=14),
+    "rotary": text_case(text.RotaryDecoder, 20, 47, 47, ("ids", "mask"), "adamw:lr=0.003,weight_decay=0.01", "causal-lm",
+                        ("--freeze", "inv_freq"), 14, 13),
+}
+ALL = {**CASES, **TEXTS}
+
+
 def make_net(case, seed):
     """The net in float32, in eval mode. Batch norms start away from 0 and 1, so that a mixed-up one shows."""
     torch.manual_seed(seed)
@@ -254,8 +283,33 @@ def make_net(case, seed):
     return net
 
 
+def make_tokens(case, seed):
+    """Sentences of several lengths, of tokens that follow each other more often than by chance; the class is that of the
+    first token. Of a decoder the labels are the tokens, but for padding and a few that do not count."""
+    rng = np.random.default_rng(seed)
+    count, (steps,), (tokens,) = case.batch * case.batches, case.sizes, case.shape
+    ids = rng.integers(1, tokens, (count, steps))
+    for t in range(1, steps):
+        follows = rng.random(count) < 0.6
+        ids[follows, t] = (ids[follows, t - 1] * 7 + 3) % (tokens - 1) + 1
+    mask = np.arange(steps) < rng.integers(3, steps + 1, (count, 1))
+    if case.loss == "causal-lm":
+        mask = mask[:, ::-1]  # padding in front
+    if "mask" in case.inputs:
+        ids = np.where(mask, ids, 0)
+    types = (np.arange(steps) > rng.integers(2, steps, (count, 1))).astype(np.int64)
+    labels = ids[:, 0] % case.classes
+    if case.loss == "causal-lm":
+        kept = rng.random(ids.shape) < 0.9
+        labels = np.where(mask & kept if "mask" in case.inputs else kept, ids, -100)
+    arrays = {"ids": ids, "mask": mask.astype(np.int64), "types": types.astype(np.int32)}
+    return {name: arrays[name] for name in case.inputs}, labels.astype(case.labels)
+
+
 def make_data(case, seed):
     """Images that lean towards a pattern of their class, so that the loss has somewhere to go, or a shared set."""
+    if case.is_text():
+        return make_tokens(case, seed)
     if case.data:
         return datasets.SETS[case.data]()
     rng = np.random.default_rng(seed)
@@ -268,9 +322,9 @@ def make_data(case, seed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
-    for name, case in CASES.items():
+    for name, case in ALL.items():
         count = sum(p.numel() for p in make_net(case, case.seed).parameters())
-        print(f"{name}: {count} parameters, input {case.batch}x{'x'.join(map(str, case.shape))}, {case.optimizer}")
+        print(f"{name}: {count} parameters, input {case.batch}x{'x'.join(map(str, case.sizes if case.is_text() else case.shape))}, {case.optimizer}")
 
 
 if __name__ == "__main__":

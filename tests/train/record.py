@@ -7,7 +7,8 @@ For each net a folder beside this script receives
                          pictures share those in data/
   curve.json             loss of each step in both precisions, float32's own distance from float64, and how to compile
   change.safetensors     how far float64 moved each trained tensor and running statistic, under its initializer's name
-The loss is the mean cross-entropy; all batch norms are in training mode, where PyTorch's running variance is unbiased.
+data.npy is a file for each input instead, where there are several. The loss is the mean cross-entropy (of a decoder, with
+the token that follows); all batch norms are in training mode, where PyTorch's running variance is unbiased.
 curve.json also names the tensors whose float64 gradient is zero but for rounding ("zero_gradient").
 
 --try N looks for seeds instead: it prints the distances for N seeds of a net and writes nothing. "shaken" is the worst of
@@ -40,6 +41,23 @@ def write_safetensors(path, tensors):
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(a.tobytes() for a in tensors.values()))
 
 
+def export_text(case, net, path):
+    net.training = True
+    for module in net.modules():
+        module.training |= isinstance(module, torch.nn.Dropout)
+    open_axes = {0: "N", 1: "H"}
+    data, _ = nets.make_data(case, 0)
+    torch.onnx.export(net, tuple(torch.from_numpy(a[:2]) for a in data.values()), str(path), opset_version=case.opset,
+                      training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False, input_names=list(data),
+                      output_names=["logits"], dynamic_axes={**{k: open_axes for k in data}, "logits": {0: "N"}})
+    model = onnx.load(str(path))
+    onnx.checker.check_model(model)
+    stored = {i.name: numpy_helper.to_array(i) for i in model.graph.initializer}
+    wanted = {k: v.numpy() for k, v in state(net).items()}
+    if any(k not in stored or not np.array_equal(stored[k], v) for k, v in wanted.items()):
+        raise SystemExit(f"{path}: initializers differ from the net's tensors")
+
+
 def export(case, net, path):
     # Equal tensors stay separate initializers only if the outermost module says it is training; see also
     # examples/fashion-mnist/export.py. The batch norms inside stay in eval mode.
@@ -62,7 +80,9 @@ def export(case, net, path):
 
 
 def state(net):
-    return {k: v.detach().clone() for k, v in net.state_dict().items() if not k.endswith("num_batches_tracked")}
+    """Parameters, each once, and running statistics."""
+    tensors = {**dict(net.named_parameters()), **{k: v for k, v in net.named_buffers() if ".running_" in k}}
+    return {k: v.detach().clone() for k, v in net.state_dict().items() if k in tensors}
 
 
 def make_optimizer(text, parameters):
@@ -88,11 +108,15 @@ def train(case, seed, dtype, data, labels, shake=None, largest=None):
         for module in net.modules():
             if not list(module.children()):
                 module.register_forward_hook(lambda m, i, y: y + 2e-7 * y.detach().std() * torch.randn_like(y))
-    x = prepared(case, data, dtype).split(case.batch)
+    inputs = [torch.from_numpy(a) for a in data.values()] if case.is_text() else [prepared(case, data, dtype)]
+    x = list(zip(*(part.split(case.batch) for part in inputs)))
     y = torch.from_numpy(labels.astype(np.int64)).split(case.batch)
     optimizer, losses = make_optimizer(case.optimizer, net.parameters()), []
     for step in range(case.steps):
-        loss = F.cross_entropy(net(x[step % case.batches]), y[step % case.batches])
+        scores, labels_now = net(*x[step % case.batches]), y[step % case.batches]
+        if case.loss == "causal-lm":
+            scores, labels_now = scores[:, :-1].flatten(0, 1), labels_now[:, 1:].flatten()
+        loss = F.cross_entropy(scores, labels_now)
         optimizer.zero_grad()
         loss.backward()
         if largest is not None:
@@ -111,18 +135,20 @@ def distance(reference, other, before):
 
 
 def record(name, seed, run64, run32, largest, before):
-    case = nets.CASES[name]
+    case = nets.ALL[name]
     folder = HERE / name
     folder.mkdir(exist_ok=True)
-    export(case, nets.make_net(case, seed), folder / "model.onnx")
+    (export_text if case.is_text() else export)(case, nets.make_net(case, seed), folder / "model.onnx")
     shared = HERE / "data" / case.data if case.data else folder
     if not case.data:
-        for kind, array in zip(("data", "labels"), nets.make_data(case, seed)):
+        data, labels = nets.make_data(case, seed)
+        for kind, array in {**(data if case.is_text() else {"data": data}), "labels": labels}.items():
             np.save(shared / f"{kind}.npy", array)
     write_safetensors(folder / "change.safetensors", {k: (v - before[k]).to(torch.float32).numpy() for k, v in run64[1].items()})
     curve, tensors = distance(run64, run32, before)
     (folder / "curve.json").write_text(json.dumps(
         {"data": str(shared.relative_to(HERE)), "sizes": dict(zip("HW", case.sizes)),
+         "inputs": case.inputs if case.is_text() else [], "loss": case.loss,
          "input_flags": case.input_flags(), "optimizer": case.optimizer, "batch": case.batch, "steps": case.steps,
          "tolerance": case.tolerance, "loss64": run64[0], "loss32": run32[0], "zero_gradient": zero_gradient(largest),
          "curve_distance32": curve, "tensor_distance32": tensors}, indent=1) + "\n")
@@ -133,7 +159,7 @@ def zero_gradient(largest):
 
 
 def study(name, seed, write, shakes):
-    case = nets.CASES[name]
+    case = nets.ALL[name]
     data, labels = nets.make_data(case, seed)
     before, largest = state(nets.make_net(case, seed)), {}
     run64 = train(case, seed, torch.float64, data, labels, largest=largest)
@@ -162,8 +188,8 @@ def main():
     parser.add_argument("--shakes", type=int, default=4, metavar="N", help="disturbed runs for each seed (default 4)")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    for name in args.net or nets.CASES:
-        case = nets.CASES[name]
+    for name in args.net or nets.ALL:
+        case = nets.ALL[name]
         for seed in range(case.seed, case.seed + max(1, args.tries)):
             study(name, seed, not args.tries, args.shakes)
 

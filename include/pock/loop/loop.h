@@ -82,6 +82,8 @@ enum class ScalarOp : uint8_t {
   log,
   tanh,
   erf,
+  sin,
+  cos,
   pow,
   floordiv,  // as mod: rounds to minus infinity; the divisor is a positive constant
   mod,
@@ -163,6 +165,8 @@ Expr exp(Expr);
 Expr log(Expr);
 Expr tanh(Expr);
 Expr erf(Expr);
+Expr sin(Expr);
+Expr cos(Expr);
 Expr pow(Expr base, Expr exponent);
 Expr floordiv(Expr, int64_t);
 Expr mod(Expr, int64_t);

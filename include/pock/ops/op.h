@@ -189,6 +189,9 @@ struct OpDef {
   std::vector<Best> layouts = {};  // of inputs, then results; none: any
   int gradients = INT_MAX;         // only so many first inputs have one
   int class_ids = -1;  // the input whose elements are class ids: below dim 1 of input 0, or `ignore_index`
+  int places =
+      -1;  // the input whose elements number places along `axis` of input 0, negative ones from the end
+  bool moves = false;  // the results' elements are those of the inputs, or known ones
 
   bool is_view() const { return std::holds_alternative<View>(lower); }
   bool has_effect() const { return std::holds_alternative<Effect>(lower); }

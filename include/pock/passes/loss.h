@@ -22,6 +22,8 @@ struct LossChoice : Choice {
 
   // Labels weigh different amounts, so that a mean needs the sum of their weights.
   bool weighted() const;
+  // A label belongs to the scores so many positions before it on the last axis.
+  int64_t shift() const;
 };
 
 // "mse", "OUTPUT=huber:delta=0.5". Reads the file of class weights. Throws Error naming the losses or keys there are.

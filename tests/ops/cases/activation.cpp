@@ -46,5 +46,8 @@ OP_CASE(thresholded_relu, in({5}).is({-2, 0.5, 0.75, 1, 3}), attrs({{"alpha", 0.
         gives({0, 0, 0, 1, 3}));
 OP_CASE(celu, in({2}).is({-1, 2}), attrs({{"alpha", 2.0}}), gives({2 * std::expm1(-0.5), 2}));
 
+OP_CASE(where_positive, in({3}).is({1, 0, -1}).without_gradient(), in(DType::i64, {2, 1}).is({5, 6}),
+        in(DType::i64, {}).is({-7}), gives({5, -7, -7, 6, -7, -7}));
+
 }  // namespace
 }  // namespace pock::test

@@ -40,8 +40,11 @@ OP_CASE(gather, in({2, 3}).is({1, 2, 3, 4, 5, 6}), in(DType::i32, {2}).is({1, 1}
         attrs({{"axis", int64_t{-1}}}), gives({2, 2, 5, 5}));
 OP_CASE(gather, in({2, 5, 3}), in(DType::i64, {7}).is({4, 0, 1, 1, 1, 3, 0}), attrs({{"axis", int64_t{1}}}));
 OP_CASE(gather, in({2, 9}), in(DType::i64, {5}).is({8, 6, 4, 2, 0}), attrs({{"axis", int64_t{1}}}));
-OP_CASE(gather, in({3}).is({1, 2, 3}).without_gradient(), in(DType::i64, {2}).is({-1, 7}),
-        attrs({{"axis", int64_t{0}}}), gives({1, 3}));
+OP_CASE(gather, in({3}).is({1, 2, 3}).without_gradient(), in(DType::i64, {4}).is({-1, 7, -3, -9}),
+        attrs({{"axis", int64_t{0}}}), gives({3, 3, 1, 1}));
+OP_CASE(gather, in({3, 5}), in(DType::i32, {6}).is({-1, 2, 0, -3, -2, 1}), attrs({{"axis", int64_t{0}}}));
+OP_CASE(gather_grad, in({4, 1}).is({1, 2, 3, 4}), in(DType::i64, {4}).is({-1, 1, 1, 0}),
+        attrs({{"axis", int64_t{0}}, {"size", int64_t{2}}}), gives({4, 6}));
 OP_CASE(gather_grad, in({3, 2}).is({1, 2, 3, 4, 5, 6}), in(DType::i64, {3}).is({3, 0, 3}),
         attrs({{"axis", int64_t{0}}, {"size", int64_t{4}}}), gives({3, 4, 0, 0, 0, 0, 6, 8}));
 

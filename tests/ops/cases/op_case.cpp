@@ -85,6 +85,7 @@ void add_gradient(CaseGraph& c, size_t which) {
   Builder b(*c.graph);
   Value* up = c.graph->add_input("up" + std::to_string(which), n->out(0)->type);
   c.upstream.push_back(up);
+  if (!is_float(up->type.dtype)) return;
   GradArgs args{b, *n, {}, {}, {}};
   args.douts.assign(n->results().size(), nullptr);
   args.douts[0] = up;

@@ -124,5 +124,28 @@ OP_CASE(cast, in(DType::u8, {3}).is({0, 7, 255}), attrs({{"to", std::string("f32
 OP_CASE(cast, in(DType::i64, {3}).is({-5, 7, 255}), attrs({{"to", std::string("i32")}}), gives({-5, 7, 255}));
 OP_CASE(cast, in({2, 3}), attrs({{"to", std::string("f32")}}));
 
+OP_CASE(sin, in({5}).is({0, 0.5, -1.5, 3, 40}), gives({0, 0.47942554, -0.99749499, 0.14112001, 0.74511316}));
+OP_CASE(sin, in({3, 7}).between(-9, 9));
+OP_CASE(cos, in({5}).is({0, 0.5, -1.5, 3, 40}), gives({1, 0.87758256, 0.07073720, -0.98999250, -0.66693806}));
+OP_CASE(cos, in({3, 7}).between(-9, 9));
+
+// Numbers that are no floats.
+OP_CASE(add, in(DType::i64, {2, 1}).is({5, -7}), in(DType::i64, {3}).is({1, 0, -2}),
+        gives({6, 5, 3, -6, -7, -9}));
+OP_CASE(sub, in(DType::i64, {17}).between(-99, 99), in(DType::i64, {1}).is({4}));
+OP_CASE(mul, in(DType::i32, {3}).is({2, -3, 65536}), in(DType::i32, {3}).is({5, 7, 65536}),
+        gives({10, -21, 0}));
+OP_CASE(neg, in(DType::i64, {3}).is({0, 4, -5}), gives({0, -4, 5}));
+OP_CASE(maximum, in(DType::i64, {3}).is({0, 4, -5}), in(DType::i64, {}).is({-1}), gives({0, 4, -1}));
+OP_CASE(minimum, in(DType::i64, {3}).is({0, 4, -5}), in(DType::i64, {}).is({1}), gives({0, 1, -5}));
+OP_CASE(equal, in(DType::i64, {2, 3}).is({1, 2, 3, 3, 2, 1}), in(DType::i64, {3}).is({1, 2, 1}),
+        gives({1, 1, 0, 0, 1, 1}));
+OP_CASE(less, in({4}).is({1, 2, NAN, INFINITY}).without_gradient(), in({}).is({2}).without_gradient(),
+        gives({1, 0, 0, 0}));
+OP_CASE(less, in(DType::i64, {5, 1}).is({0, 1, 2, 3, 4}), in(DType::i64, {1, 5}).is({0, 1, 2, 3, 4}));
+OP_CASE(less_or_equal, in({4}).is({1, 2, NAN, INFINITY}).without_gradient(),
+        in({}).is({2}).without_gradient(), gives({1, 1, 0, 0}));
+OP_CASE(less_or_equal, in(DType::u8, {3}).is({7, 8, 255}), in(DType::u8, {1}).is({8}), gives({1, 1, 0}));
+
 }  // namespace
 }  // namespace pock::test

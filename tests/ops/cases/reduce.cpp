@@ -100,5 +100,32 @@ OP_CASE(log_softmax, in({3, 10}).between(-5, 5), like(log_softmax));
 OP_CASE(log_softmax, in({2, 2}).is({-kInf, -kInf, -kInf, 5}).without_gradient(),
         gives({-kInf, -kInf, -kInf, 0}));
 
+OP_CASE(reduce_sum, in(DType::i64, {2, 3}).is({1, 2, 3, -4, 5, 1 << 30}), attrs({{"axes", Dims{-1}}}),
+        gives({6, (1 << 30) + 1}));
+OP_CASE(reduce_sum, in(DType::i32, {3, 2, 2}), attrs({{"axes", Dims{0, 2}}, {"keep", int64_t{1}}}));
+
+OP_CASE(arg_max, in(DType::i64, {2, 4}).is({3, 9, 9, 1, 0, 0, 0, 0}), attrs({{"axis", int64_t{1}}}),
+        gives({1, 0}));
+OP_CASE(arg_max, in(DType::i64, {2, 4}).is({3, 9, 9, 1, 0, 0, 0, 0}),
+        attrs({{"axis", int64_t{-1}}, {"last", int64_t{1}}}), gives({2, 3}));
+OP_CASE(arg_max, in({3, 2}).is({3, -1, 2, -4, 2, -4}).without_gradient(),
+        attrs({{"axis", int64_t{0}}, {"least", int64_t{1}}}), gives({1, 1}));
+OP_CASE(arg_max,
+        in({2, 4}).is({1, NAN, 5, NAN, -INFINITY, -INFINITY, -INFINITY, -INFINITY}).without_gradient(),
+        attrs({{"axis", int64_t{1}}}), gives({1, 0}));
+OP_CASE(arg_max, in({2, 4}).is({1, NAN, 5, NAN, 2, 2, 2, 1}).without_gradient(),
+        attrs({{"axis", int64_t{1}}, {"last", int64_t{1}}}), gives({3, 2}));
+OP_CASE(arg_max, in({3, 5, 7}).without_gradient(), attrs({{"axis", int64_t{1}}}));
+
+OP_CASE(cumulative_sum, in({2, 3}).is({1, 2, 3, 4, 5, 6}), attrs({{"axis", int64_t{1}}}),
+        gives({1, 3, 6, 4, 9, 15}));
+OP_CASE(cumulative_sum, in({2, 3}).is({1, 2, 3, 4, 5, 6}),
+        attrs({{"axis", int64_t{1}}, {"exclusive", int64_t{1}}, {"reverse", int64_t{1}}}),
+        gives({5, 3, 0, 11, 6, 0}));
+OP_CASE(cumulative_sum, in({3, 5, 2}), attrs({{"axis", int64_t{-2}}, {"reverse", int64_t{1}}}));
+OP_CASE(cumulative_sum, in({17, 3}), attrs({{"axis", int64_t{0}}, {"exclusive", int64_t{1}}}));
+OP_CASE(cumulative_sum, in(DType::i64, {2, 4}).is({1, 0, 1, 1, 0, 0, 1, 1}), attrs({{"axis", int64_t{1}}}),
+        gives({1, 1, 2, 3, 0, 0, 1, 2}));
+
 }  // namespace
 }  // namespace pock::test
