@@ -128,6 +128,7 @@ Value* masked(Call& c, Value* scores, Value* keep) {
 }
 
 Value* causal_mask(Call& c, int64_t queries, int64_t keys) {
+  need_listable(c, {queries, keys});
   std::vector<float> keep;
   for (int64_t i = 0; i < queries; ++i)
     for (int64_t j = 0; j < keys; ++j) keep.push_back(j <= i);
@@ -243,6 +244,8 @@ void einsum(Call& c, const char*) {
   };
   if (has(text, '.')) throw unsupported("has an ellipsis");
   if (arrow == std::string::npos) throw unsupported("names no result");
+  if (std::count(text.begin(), text.begin() + arrow, ',') + 1 != c.inputs())
+    throw c.fail("equation '{}' does not have {} term{}", text, c.inputs(), c.inputs() == 1 ? "" : "s");
   std::string result = text.substr(arrow + 2);
   std::vector<Named> terms;
   size_t at = 0;
@@ -263,7 +266,6 @@ void einsum(Call& c, const char*) {
     }
     terms.push_back(n);
   }
-  if (at != arrow + 1) throw c.fail("equation '{}' does not have {} terms", text, c.inputs());
   if (terms.size() > 2) throw unsupported("has more than two terms");
   std::string all;
   for (const Named& n : terms) all += n.axes;

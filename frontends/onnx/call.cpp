@@ -141,6 +141,16 @@ const Tensor* Scope::compute(Entry& e) {
 
 Value* Scope::value(Entry& e) {
   if (e.value) return e.value;
+  if (auto copy = tied.find(e.name); copy != tied.end()) {
+    const auto& [table, transposed] = copy->second;
+    Value* v = value(*find(table));
+    said.insert(
+        fmt::format("{}: '{}' is a copy of '{}'{}, as exporters write a head that shares its weight with an "
+                    "embedding: they are one "
+                    "parameter",
+                    file.name, e.name, table, transposed ? ", transposed" : ""));
+    return e.value = transposed ? Builder(graph, e.loc).transpose(v, {1, 0}) : v;
+  }
   const Tensor* t = contents(e);
   POCK_CHECK(t, "'{}' has no contents", e.name);
   if (!t->is_float)

@@ -40,6 +40,7 @@ class Scope {
   const ModelFile& file;
   Graph& graph;
   StatisticNames statistic_names;
+  TiedCopies tied;
   std::set<std::string> read_names;  // inputs of nodes and outputs of the graph
   // An export of a fixed batch that is read with another.
   struct Rebatch {

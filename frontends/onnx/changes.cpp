@@ -64,6 +64,7 @@ class Finder {
       add_statistic(*where.first, where.second, name);
     for (const auto& [name, t] : tensors_) check(name, t);
     report_.throw_if_any();
+    for (const auto& [name, copy] : tied_copies(file_, body)) tie(name, copy);
     for (Source& s : sources_) report_.collect([&] { change(s); });
     for (const auto& [node, copy] : copies_)
       report_.collect([&, node = node, &copy = copy] { make_constant(*node, copy); });
@@ -113,6 +114,26 @@ class Finder {
     Named own{from->second.source, wanted(name)};
     if (!same(own, from->second)) split_.push_back({&node, input, name, own});
     names_[name] = own;
+  }
+
+  // The table's elements, as they lie in the copy.
+  void tie(const std::string& name, const TiedCopy& copy) {
+    const StoredTensor* table = wanted(copy.table);
+    if (!table) return;
+    if (!copy.transposed) {
+      names_.at(name).want = table;
+      return;
+    }
+    const int64_t rows = table->dims[0], columns = table->dims[1];
+    StoredTensor& own = transposed_.emplace_back(*table);
+    own.dims = {columns, rows};
+    std::string& bytes = turned_.emplace_back(table->bytes);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j)
+        std::memcpy(bytes.data() + (j * rows + i) * sizeof(float),
+                    table->bytes.data() + (i * columns + j) * sizeof(float), sizeof(float));
+    own.bytes = bytes;
+    names_.at(name).want = &own;
   }
 
   // ---- Elements
@@ -235,6 +256,8 @@ class Finder {
   const std::map<std::string, StoredTensor>& tensors_;
   Report report_;
   std::deque<Source> sources_;
+  std::deque<StoredTensor> transposed_;
+  std::deque<std::string> turned_;  // their bytes
   std::map<std::string, Named> names_;
   std::vector<std::pair<const NodeProto*, Named>> copies_;
   std::vector<Split> split_;

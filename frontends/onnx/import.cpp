@@ -408,6 +408,7 @@ class Importer {
     }
     for (const auto& info : source_.output()) scope_.read_names.insert(info.name());
     scope_.statistic_names = statistic_names(source_, body_);
+    scope_.tied = tied_copies(file_, body_);
   }
 
   void import_node(const Statement& s) {

@@ -1,8 +1,10 @@
 #include "indices.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
+#include "fold.h"
 #include "shapes.h"
 
 namespace pock::onnx_frontend {
@@ -29,6 +31,13 @@ Value* from_front(Call& c, Value* index, int64_t length) {
 
 Value* whole_constant(Call& c, const Dims& dims, const std::vector<int64_t>& elements) {
   return c.reshape(c.index_value(elements), dims);
+}
+
+// A constant number, which may be stored as any type.
+int64_t whole_number(Call& c, int i) {
+  const float x = c.scalar(i);
+  if (!(std::abs(x) < 0x1p31f)) throw c.fail("input {} is {}", i, x);
+  return static_cast<int64_t>(x);
 }
 
 // Elements of x, as a list of rows of `inner` each, under the shape `dims` and that of a row.
@@ -70,6 +79,7 @@ void gather_elements(Call& c, const char*) {
     if (i != axis && at[i] > d[i])
       throw c.fail("an index of shape {} is larger than {}", to_string(at), to_string(x->type));
   const int64_t stride = product(d.begin() + axis + 1, d.end());
+  need_listable(c, at);
   const Tensor* known = c.computed(1);
   std::vector<int64_t> flat(product(at.begin(), at.end()), 0);
   if (known) {
@@ -100,7 +110,7 @@ void gather_nd(Call& c, const char*) {
     throw c.fail("an index of shape {} with {} batch axes does not fit {}", to_string(at), batch,
                  to_string(x->type));
   const Dims outer(at.begin(), at.end() - 1), inner(d.begin() + batch + named, d.end());
-  const int64_t count = product(outer.begin(), outer.end());
+  const int64_t count = need_listable(c, outer);
   const int64_t per_batch = product(at.begin() + batch, at.end() - 1);
   std::vector<int64_t> rows(count);
   for (int64_t k = 0; k < count; ++k) rows[k] = k / per_batch;  // the number of the batch
@@ -164,7 +174,7 @@ void scatter_elements(Call& c, const char*) {
   for (int64_t i = 0; i < rank; ++i)
     if (i != axis && index.dims[i] > d[i])
       throw c.fail("an index of shape {} is larger than {}", to_string(index.dims), to_string(d));
-  std::vector<int64_t> along = read_index(c, index, d[axis]), from(product(d.begin(), d.end()), -1);
+  std::vector<int64_t> along = read_index(c, index, d[axis]), from(need_listable(c, d), -1);
   for (size_t k = 0; k < along.size(); ++k) {
     int64_t to = 0, rest = static_cast<int64_t>(k), step = 1;
     for (int64_t i = rank; i-- > 0; step *= d[i], rest /= index.dims[i])
@@ -185,7 +195,7 @@ void scatter_nd(Call& c, const char*) {
   if (c.shape(2) != want)
     throw c.fail("the updates have shape {}, not {}", to_string(c.shape(2)), to_string(want));
   const int64_t row = product(d.begin() + named, d.end());
-  std::vector<int64_t> from(product(d.begin(), d.end()), -1);
+  std::vector<int64_t> from(need_listable(c, d), -1);
   for (size_t k = 0; k < index.ints.size(); k += named) {
     int64_t to = 0;
     for (int64_t i = 0; i < named; ++i) to = to * d[i] + c.axis(index.ints[k + i], d[i]);
@@ -195,9 +205,9 @@ void scatter_nd(Call& c, const char*) {
 }
 
 void one_hot(Call& c, const char*) {
-  const int64_t depth = static_cast<int64_t>(c.scalar(1)), rank = std::ssize(c.shape(0));
+  const int64_t depth = whole_number(c, 1), rank = std::ssize(c.shape(0));
   const int64_t axis = c.axis(c.integer("axis", -1), rank + 1);
-  if (depth < 1 || c.shape(2) != Dims{2})
+  if (depth < 1 || depth > kMostFolded || c.shape(2) != Dims{2})
     throw c.fail("there are {} classes and values of shape {}", depth, to_string(c.shape(2)));
   Value* index = c.is_whole(0) ? c.whole(0) : c.value("cast", {c.in(0)}, {{"to", std::string("i64")}});
   Dims apart = index->type.dims, along(rank + 1, 1);
@@ -226,7 +236,7 @@ void arg_max(Call& c, const char* op) {
 
 void cumulative_sum(Call& c, const char*) {
   Value* x = c.is_whole(0) ? c.any(0) : c.in(0);
-  int64_t axis = c.axis(static_cast<int64_t>(c.scalar(1)), x->type.rank());
+  int64_t axis = c.axis(whole_number(c, 1), x->type.rank());
   int64_t exclusive = c.flag("exclusive", false), reverse = c.flag("reverse", false);
   c.out(0, c.value("cumulative_sum", {x}, {{"axis", axis}, {"exclusive", exclusive}, {"reverse", reverse}}));
 }
@@ -235,8 +245,9 @@ void trilu(Call& c, const char*) {
   Value* x = c.any(0);
   if (x->type.rank() < 2) throw c.fail("a triangle wants 2 axes or more, there are {}", x->type.rank());
   const bool upper = c.flag("upper", true);
-  const int64_t k = c.has(1) ? static_cast<int64_t>(c.scalar(1)) : 0;
+  const int64_t k = c.has(1) ? whole_number(c, 1) : 0;
   const int64_t rows = x->type.dim(-2), columns = x->type.dim(-1);
+  need_listable(c, {rows, columns});
   std::vector<float> keep;
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j) keep.push_back(upper ? j - i >= k : j - i <= k);

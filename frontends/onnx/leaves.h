@@ -22,4 +22,13 @@ bool is_standard(const std::string& domain);  // of ONNX's own operators
 using StatisticNames = std::map<std::pair<const onnx::NodeProto*, int>, std::string>;
 StatisticNames statistic_names(const onnx::GraphProto&, const Body&);
 
+// A head that shares its weight with an embedding has a copy of the table in the file, mostly transposed: exporters fold
+// the transposition into it. Both are one parameter, the table. By the copy's name.
+struct TiedCopy {
+  std::string table;
+  bool transposed;
+};
+using TiedCopies = std::map<std::string, TiedCopy>;
+TiedCopies tied_copies(const ModelFile&, const Body&);
+
 }  // namespace pock::onnx_frontend

@@ -23,6 +23,13 @@ int64_t product(Dims::const_iterator begin, Dims::const_iterator end) {
 
 }  // namespace
 
+int64_t need_listable(Call& c, const Dims& dims) {
+  constexpr int64_t kMost = int64_t{1} << 26;
+  const int64_t count = checked_elements(dims, c.loc());
+  if (count > kMost) throw c.fail("{} is too large for a list of every element", to_string(dims));
+  return count;
+}
+
 // The elements of an axis whose numbers are listed: a slice where they follow each other.
 Value* picked(Call& c, Value* x, int64_t axis, const std::vector<int64_t>& index) {
   bool run = !index.empty();

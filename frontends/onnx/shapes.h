@@ -10,6 +10,9 @@ std::vector<int64_t> read_axes(Call&, int input_since);
 
 std::vector<int64_t> first_axes(int64_t count);  // 0, 1, ..., count - 1
 
+// How many elements a shape has; an Error where they are too many to list each in a constant.
+int64_t need_listable(Call&, const Dims&);
+
 // The elements of an axis whose numbers are listed: a slice where they follow each other.
 Value* picked(Call&, Value* x, int64_t axis, const std::vector<int64_t>& index);
 

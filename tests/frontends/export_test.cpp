@@ -498,5 +498,24 @@ TEST(Export, StatisticsThatAFunctionReadsFirst) {
   EXPECT_EQ(after.graph().node(0).input(3), "mean");
 }
 
+// What was trained of an embedding goes into the copies that its head reads as well.
+TEST(Export, TiedCopies) {
+  for (bool transposed : {true, false}) {
+    auto model = [&](const Floats& table, const Floats& head) {
+      Model m;
+      m.input("ids", {-1}, TensorProto::INT64).floats("table", {3, 2}, table);
+      m.floats("head", transposed ? Dims{2, 3} : Dims{3, 2}, head).node("Gather", {"table", "ids"}, {"x"});
+      m.node("Gemm", {"x", "head"}, {"y"}, {{"transB", int64_t{!transposed}}}).output("y");
+      return m.proto.SerializeAsString();
+    };
+    const Floats before = {1, 2, 3, 4, 5, 6}, after = {1, 2, 3, 4.5f, 5, -6};
+    const Floats turned = {1, 3, 5, 2, 4, 6}, turned_after = {1, 3, 5, 2, 4.5f, -6};
+    Trained trained;
+    trained.add("table", {3, 2}, after);
+    EXPECT_EQ(tuned(model(before, transposed ? turned : before), trained),
+              model(after, transposed ? turned_after : after));
+  }
+}
+
 }  // namespace
 }  // namespace pock::test

@@ -50,6 +50,14 @@ def main():
                                      ignore_index=-100 if ignored is None else ignored)
         return case(text, module, numbers(rng, *shape), classes(rng, class_shape, ignored), w, transposed)
 
+    def causal(text, shape, ignored, smoothing=0.0):
+        entropy_of = nn.CrossEntropyLoss(ignore_index=ignored, label_smoothing=smoothing)
+
+        def next_tokens(x, y):
+            return entropy_of(x[:, :-1].flatten(0, 1), y[:, 1:].flatten())
+
+        return case(text, next_tokens, numbers(rng, *shape), classes(rng, (shape[0], shape[2], shape[1]), ignored))
+
     def each(text, module, shape, low=-4.0, high=4.0):
         labels = np.round(rng.uniform(low, high, shape) * 64) / 64
         return case(text, module, numbers(rng, *shape), labels)
@@ -72,6 +80,9 @@ def main():
         each("huber", nn.HuberLoss(), (5, 7)),
         each("huber:delta=2.5", nn.HuberLoss(delta=2.5), (5, 7)),
         each("huber:delta=0.25", nn.HuberLoss(delta=0.25), (8,)),
+        causal("causal-lm", (3, 5, 8), -100),
+        causal("causal-lm:ignore_index=2,label_smoothing=0.25", (2, 7, 9), 2, 0.25),
+        causal("causal-lm:ignore_index=-1", (4, 2, 3), -1),
     ]
     (HERE / "losses.json").write_text(json.dumps(cases) + "\n")
     print(f"{len(cases)} cases: losses.json")
