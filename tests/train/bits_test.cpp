@@ -81,14 +81,10 @@ TEST_P(Bits, OtherMachine) {
   for (const char* threads : {"1", "3"})
     expect_same(want.trained, run_trainer(net, dir, kSteps, {"--threads", threads}, emulator));
   // Its inference too.
-  std::vector<std::string> eval = {want.dir / "trainer",
-                                   "eval",
-                                   "--data",
-                                   net.data + "/data.npy",
-                                   "--labels",
-                                   net.data + "/labels.npy",
-                                   "--weights",
-                                   want.dir / "checkpoint"};
+  std::vector<std::string> eval = {want.dir / "trainer",     "eval",      "--labels",
+                                   net.data + "/labels.npy", "--weights", want.dir / "checkpoint"};
+  const std::vector<std::string> fed = net.data_flags();
+  eval.insert(eval.end(), fed.begin(), fed.end());
   const Ran here = run(eval);
   EXPECT_EQ(here.status, 0) << here.err;
   eval[0] = dir / "trainer";
@@ -127,24 +123,25 @@ TEST_P(Bits, TwoCompilationsGiveTheSameFile) {
 TEST_P(Bits, Interpreter) {
   Net net(GetParam());
   PassOptions options;
-  options.losses = {parse_loss("cross-entropy")};
+  options.losses = {parse_loss(net.loss)};
   options.recipe.optimizer = parse_optimizer(net.optimizer);
-  std::unique_ptr<Graph> g = import_onnx(net.folder + "/model.onnx", {net.batch, {}});
+  for (size_t i = 1; i < net.input_flags.size(); ++i)
+    if (net.input_flags[i - 1] == "--freeze") options.freeze.push_back(net.input_flags[i]);
+  std::unique_ptr<Graph> g = import_onnx(net.folder + "/model.onnx", {net.batch, net.sizes});
   run_passes(*g, training_pipeline(), options);
   Memory memory = initial_memory(*g);
-  Array data = read_npy(net.data + "/data.npy"), labels = read_npy(net.data + "/labels.npy");
-  std::vector<double> x = data.numbers(), y = labels.numbers();
+  std::map<std::string, Array> fed = {{"labels", read_npy(net.data + "/labels.npy")}};
+  for (const auto& [name, file] : net.data_files())
+    fed[name.empty() ? g->inputs()[0]->name : name] = read_npy(file);
   ScalarFormulas formulas = scalar_formulas(options.recipe);
-  size_t sample = x.size() / data.dims[0];
   const int steps = 3;
   Trained want = train(net, steps, {}, {"--threads", "1"});
   ASSERT_EQ(want.losses.size(), static_cast<size_t>(steps));
   for (int step = 1; step <= steps; ++step) {
     size_t first = static_cast<size_t>(step - 1) * net.batch;
     for (const Value* v : g->inputs()) {
-      bool label = v->name == "labels";
-      const std::vector<double>& all = label ? y : x;
-      size_t size = label ? 1 : sample;
+      const std::vector<double> all = fed.at(v->name).numbers();
+      const size_t size = all.size() / fed.at(v->name).dims[0];
       memory.set(v,
                  std::vector<double>(all.begin() + first * size, all.begin() + (first + net.batch) * size));
     }
@@ -162,6 +159,7 @@ TEST_P(Bits, Interpreter) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Nets, Bits, testing::ValuesIn(kNets), name_of);
+INSTANTIATE_TEST_SUITE_P(Text, Bits, testing::ValuesIn(kText), name_of);
 
 // Stopped in the middle of an epoch with shuffled data: moments, step number, rate and order go on where they were.
 TEST(Resume, KeepsTheStateOfEveryRecipe) {

@@ -40,7 +40,7 @@ TEST_P(NetGradient, AgreesWithDifferences) {
   Net net(GetParam());
   const int64_t batch = 3;
   PassOptions options;
-  options.losses = {parse_loss("cross-entropy")};
+  options.losses = {parse_loss(net.loss)};
   std::unique_ptr<Graph> g = import_onnx(net.folder + "/model.onnx", {.batch = batch, .dims = net.sizes});
   for (PassFn pass : {attach_loss, select, norms, dropout, expand_without_gradient, autodiff})
     pass(*g, options);
@@ -54,7 +54,10 @@ TEST_P(NetGradient, AgreesWithDifferences) {
   for (const Value* v : g->inputs()) {
     std::vector<double> data(v->type.elements());
     for (size_t i = 0; i < data.size(); ++i)
-      data[i] = v->name == "labels" ? static_cast<double>(i % 3) : normal(random);
+      // Ids, and masks of 0 and 1, are whole.
+      data[i] = v->name == "labels"       ? static_cast<double>(i % 3)
+                : is_float(v->type.dtype) ? normal(random)
+                                          : static_cast<double>(i % 2);
     memory.set(v, data);
   }
   set_scalars(*g, scalar_formulas(options.recipe), 1, &memory);
@@ -94,6 +97,7 @@ TEST_P(NetGradient, AgreesWithDifferences) {
 std::string name_of(const testing::TestParamInfo<std::string>& info) { return info.param; }
 INSTANTIATE_TEST_SUITE_P(Nets, NetGradient, testing::ValuesIn(kNets), name_of);
 INSTANTIATE_TEST_SUITE_P(Zoo, NetGradient, testing::ValuesIn(kZoo), name_of);
+INSTANTIATE_TEST_SUITE_P(Text, NetGradient, testing::ValuesIn(kText), name_of);
 
 }  // namespace
 }  // namespace pock::test

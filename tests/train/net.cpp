@@ -32,6 +32,20 @@ Net::Net(const std::string& name) : name(name), folder(std::string(kSourceDir) +
   zero_gradient = curve["zero_gradient"].get<std::vector<std::string>>();
 }
 
+std::map<std::string, std::string> Net::data_files() const {
+  if (inputs.empty()) return {{"", data + "/data.npy"}};
+  std::map<std::string, std::string> files;
+  for (const std::string& name : inputs) files[name] = data + "/" + name + ".npy";
+  return files;
+}
+
+std::vector<std::string> Net::data_flags() const {
+  std::vector<std::string> flags;
+  for (const auto& [name, file] : data_files())
+    flags.insert(flags.end(), {"--data", name.empty() ? file : name + "=" + file});
+  return flags;
+}
+
 std::vector<std::string> Net::compile_command(const std::string& out,
                                               const std::vector<std::string>& more) const {
   std::vector<std::string> argv = {
@@ -52,14 +66,8 @@ std::vector<std::string> Net::train_command(const std::string& trainer, int step
   std::vector<std::string> argv = {
       trainer,        "train", "--labels", data + "/labels.npy", "--steps", std::to_string(steps),
       "--no-shuffle", "--log", "json",     "--checkpoint",       checkpoint};
-  for (const std::string& name : inputs) {
-    argv.push_back("--data");
-    argv.push_back(name + "=" + data + "/" + name + ".npy");
-  }
-  if (inputs.empty()) {
-    argv.push_back("--data");
-    argv.push_back(data + "/data.npy");
-  }
+  const std::vector<std::string> fed = data_flags();
+  argv.insert(argv.end(), fed.begin(), fed.end());
   argv.insert(argv.end(), more.begin(), more.end());
   return argv;
 }

@@ -25,6 +25,8 @@ struct Net {
   std::map<std::string, double> distance32;  // how far PyTorch's float32 is from float64, of each tensor
   std::vector<std::string> zero_gradient;    // tensors whose gradient is zero but for rounding
 
+  std::map<std::string, std::string> data_files() const;  // by input; "" where there is one
+  std::vector<std::string> data_flags() const;
   std::vector<std::string> compile_command(const std::string& out,
                                            const std::vector<std::string>& more = {}) const;
   std::vector<std::string> train_command(const std::string& trainer, int steps, const std::string& checkpoint,
