@@ -127,7 +127,7 @@ TEST_P(Bits, Interpreter) {
   options.recipe.optimizer = parse_optimizer(net.optimizer);
   for (size_t i = 1; i < net.input_flags.size(); ++i)
     if (net.input_flags[i - 1] == "--freeze") options.freeze.push_back(net.input_flags[i]);
-  std::unique_ptr<Graph> g = import_onnx(net.folder + "/model.onnx", {net.batch, net.sizes});
+  std::unique_ptr<Graph> g = import_onnx(net.folder + "/model.onnx", {.batch = net.batch, .dims = net.sizes});
   run_passes(*g, training_pipeline(), options);
   Memory memory = initial_memory(*g);
   std::map<std::string, Array> fed = {{"labels", read_npy(net.data + "/labels.npy")}};

@@ -81,7 +81,7 @@ def main():
         each("huber:delta=2.5", nn.HuberLoss(delta=2.5), (5, 7)),
         each("huber:delta=0.25", nn.HuberLoss(delta=0.25), (8,)),
         causal("causal-lm", (3, 5, 8), -100),
-        causal("causal-lm:ignore_index=2,label_smoothing=0.25", (2, 7, 9), 2, 0.25),
+        causal("causal-lm:ignore_index=2,label_smoothing=0.25", (2, 7, 8), 2, 0.25),
         causal("causal-lm:ignore_index=-1", (4, 2, 3), -1),
     ]
     (HERE / "losses.json").write_text(json.dumps(cases) + "\n")
