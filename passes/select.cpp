@@ -1,6 +1,7 @@
 // Marks what is trained: the float parameters that reach the loss through differentiable operators, narrowed
 // by --train and --freeze, or chosen by a scheme.
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "pock/ops/op.h"
@@ -15,11 +16,11 @@ std::unordered_set<const Value*> reaches_loss(const Graph& g, const PassOptions&
   return differentiable_ancestors(g, std::span(g.outputs()).last(losses));
 }
 
-// Marks what --train and --freeze leave.
-void by_patterns(const Graph& g, const PassOptions& options) {
-  auto matches = [&](const std::vector<std::string>& patterns, const std::string& name) {
-    return std::any_of(patterns.begin(), patterns.end(), [&](const auto& p) { return glob_match(p, name); });
-  };
+bool matches(const std::vector<std::string>& patterns, const std::string& name) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const auto& p) { return glob_match(p, name); });
+}
+
+void need_matches(const Graph& g, const PassOptions& options) {
   Report report;
   for (const auto* patterns : {&options.train, &options.freeze})
     for (const std::string& pattern : *patterns) {
@@ -30,18 +31,19 @@ void by_patterns(const Graph& g, const PassOptions& options) {
                                patterns == &options.train ? "--train" : "--freeze", pattern));
     }
   report.throw_if_any();
-  for (Value* p : g.params())
-    if (p->kind == ValueKind::param && is_float(p->type.dtype))
-      p->trained =
-          (options.train.empty() || matches(options.train, p->name)) && !matches(options.freeze, p->name);
 }
 
-void by_scheme(const Graph& g, const Scheme& scheme) {
-  const auto trained = trained_by(scheme, g);
+// Marks what the scheme or --train names, and takes back what --freeze does.
+void mark(const Graph& g, const PassOptions& options) {
+  need_matches(g, options);
+  std::unordered_map<const Value*, std::optional<Slice>> scheme;
+  if (options.scheme) scheme = trained_by(*options.scheme, g);
   for (Value* p : g.params()) {
-    auto chosen = trained.find(p);
-    p->trained = chosen != trained.end();
-    p->slice = p->trained ? chosen->second : std::nullopt;
+    if (p->kind != ValueKind::param || !is_float(p->type.dtype)) continue;
+    const bool named =
+        options.scheme ? scheme.count(p) != 0 : options.train.empty() || matches(options.train, p->name);
+    p->trained = named && !matches(options.freeze, p->name);
+    p->slice = p->trained && options.scheme ? scheme.at(p) : std::nullopt;
   }
 }
 
@@ -49,10 +51,7 @@ void by_scheme(const Graph& g, const Scheme& scheme) {
 
 int select(Graph& g, const PassOptions& options) {
   loss_node(g);
-  if (options.scheme)
-    by_scheme(g, *options.scheme);
-  else
-    by_patterns(g, options);
+  mark(g, options);
   const bool chosen = options.scheme || !options.train.empty();
   std::unordered_set<const Value*> reach = reaches_loss(g, options);
   int trained = 0, floats = 0;
@@ -70,8 +69,8 @@ int select(Graph& g, const PassOptions& options) {
   if (!trained)
     throw error(
         "{}: nothing to train: of {} float parameters none is selected and reaches the loss; "
-        "check {}, or that the model has weights",
-        g.model_file, floats, options.scheme ? "--sparse-scheme" : "--train and --freeze");
+        "check {} and --freeze, or that the model has weights",
+        g.model_file, floats, options.scheme ? "--sparse-scheme" : "--train");
   return trained;
 }
 

@@ -73,7 +73,12 @@ class Selection {
     report_.collect([&] { train(choose(scheme_.norms, norms_, "norms")); });
     for (const WeightRule& rule : scheme_.weights)
       report_.collect([&] {
-        for (Value* p : choose(rule.match, weights_, "weights")) chosen_[p] = channels_of(p, rule.channels);
+        const std::vector<Value*> params = choose(rule.match, weights_, "weights");
+        const bool any_layer =
+            std::any_of(params.begin(), params.end(), [&](Value* p) { return layer_of(p); });
+        for (Value* p : params)
+          // Among weights that have input channels, those that have none are not meant.
+          if (rule.channels.all() || layer_of(p) || !any_layer) chosen_[p] = channels_of(p, rule.channels);
       });
   }
 
@@ -155,11 +160,16 @@ class Selection {
 
   // ---- Input channels
 
+  const Layer* layer_of(const Value* weight) const {
+    for (const Layer& l : found_.layers)
+      if (l.weight == weight) return &l;
+    return nullptr;
+  }
+
   std::optional<Slice> channels_of(const Value* p, const ChannelChoice& choice) const {
     if (choice.all()) return {};
-    auto layer = std::find_if(found_.layers.begin(), found_.layers.end(),
-                              [&](const Layer& l) { return l.weight == p; });
-    if (layer == found_.layers.end() || layer->input_channels < 0)
+    const Layer* layer = layer_of(p);
+    if (!layer || layer->input_channels < 0)
       throw Error(p->loc(),
                   "{}: channels: it is no weight of a convolution or a matrix product, only those have input "
                   "channels; leave 'channels' out",
@@ -216,12 +226,6 @@ class Selection {
   void head() {
     train(last(1, "weights"));
     train(last(1, "biases"));
-  }
-
-  const Layer* layer_of(const Value* out) const {
-    for (const Layer& l : found_.layers)
-      if (l.out == out) return &l;
-    return nullptr;
   }
 
   void expand_convs() {

@@ -5,8 +5,8 @@ namespace pock {
 PassOptions pass_options(const StepArgs& args) {
   PassOptions options = args.passes;
   if (!args.scheme.empty()) {
-    if (!options.train.empty() || !options.freeze.empty())
-      throw error("--sparse-scheme says what is trained, and so do --train and --freeze: give one of them");
+    if (!options.train.empty())
+      throw error("--sparse-scheme says what is trained, and so does --train: give one of them");
     options.scheme = load_scheme(args.scheme);
   }
   for (const std::string& text : args.losses) options.losses.push_back(parse_loss(text));

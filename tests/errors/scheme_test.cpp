@@ -94,7 +94,8 @@ INSTANTIATE_TEST_SUITE_P(
                     compile("expand-convs:1", {"has 0 inverted residual blocks"}),
                     compile("attention:1", {"has 0 attention blocks"}),
                     compile("head", {"give one of them"}, {"--train", "*"}),
-                    compile("head", {"give one of them"}, {"--freeze", "*"})));
+                    compile("head", {"nothing to train", "check --sparse-scheme and --freeze"},
+                            {"--freeze", "*"})));
 
 }  // namespace
 }  // namespace pock::test

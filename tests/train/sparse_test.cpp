@@ -145,7 +145,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Given{"lenet", {"head", "bias-only", "last:2", kSchemes + "lenet.toml"}},
                     Given{"bn_cnn", {"head", "last:2"}},
                     Given{"mobile", {"head", "last:4", "expand-convs:2", "expand-convs:1:0.5"}},
-                    Given{"shufflenet_v2", {"last:4"}}, Given{"twice", {"last:2"}}),
+                    Given{"shufflenet_v2", {"last:4"}}, Given{"twice", {"last:2"}},
+                    Given{"encoder", {"attention:1", "bias-only"}}, Given{"decoder", {"last:3"}},
+                    Given{"rotary", {"attention:1"}}),
     name_of);
 
 class SparseBits : public testing::TestWithParam<const char*> {};

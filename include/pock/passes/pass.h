@@ -38,7 +38,7 @@ DropoutRule parse_dropout_rule(const std::string& text);
 // What to train and how; and what passes need to know of a target, as numbers.
 struct PassOptions {
   std::vector<std::string> train, freeze;  // globs over parameter names; none: train all
-  std::optional<Scheme> scheme;            // instead of both
+  std::optional<Scheme> scheme;            // instead of `train`
   std::vector<NormRule> norms;
   std::vector<DropoutRule> dropouts;
   std::optional<bool> unbiased_variance;  // of running variances; unset: by the model's producer
