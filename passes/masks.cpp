@@ -5,7 +5,6 @@
 #include "pock/ir/storage.h"
 #include "pock/ops/op.h"
 #include "pock/passes/passes.h"
-#include "pock/plan/plan.h"
 
 namespace pock {
 namespace {
@@ -77,13 +76,8 @@ class Masks {
 
 int masks(Graph& g, const PassOptions& options) {
   std::unique_ptr<Graph> trial = g.clone();
-  if (!Masks(*trial).run()) return 0;
-  auto bound = [&](const Graph& graph) {
-    std::unique_ptr<Graph> in_place = graph.clone();
-    inplace(*in_place, options);
-    return plan_memory(*in_place).lower_bound;
-  };
-  return bound(*trial) < bound(g) ? Masks(g).run() : 0;
+  if (!Masks(*trial).run() || memory_bound(*trial, options) >= memory_bound(g, options)) return 0;
+  return Masks(g).run();
 }
 
 }  // namespace pock

@@ -129,16 +129,16 @@ class Recompute {
 
 }  // namespace
 
+int64_t memory_bound(const Graph& g, const PassOptions& options, std::initializer_list<PassFn> first) {
+  std::unique_ptr<Graph> rest = g.clone();
+  for (PassFn pass : first) pass(*rest, options);
+  inplace(*rest, options);
+  return plan_memory(*rest).lower_bound;
+}
+
 int recompute(Graph& g, const PassOptions& options) {
   std::unique_ptr<Graph> trial = g.clone();
-  int changes = Recompute(*trial).run();
-  if (!changes) return 0;
-  auto bound = [&](Graph& graph) {
-    std::unique_ptr<Graph> in_place = graph.clone();
-    inplace(*in_place, options);
-    return plan_memory(*in_place).lower_bound;
-  };
-  if (bound(*trial) >= bound(g)) return 0;
+  if (!Recompute(*trial).run() || memory_bound(*trial, options) >= memory_bound(g, options)) return 0;
   return Recompute(g).run();
 }
 

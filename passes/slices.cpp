@@ -5,7 +5,6 @@
 #include "pock/ir/storage.h"
 #include "pock/ops/op.h"
 #include "pock/passes/passes.h"
-#include "pock/plan/plan.h"
 
 namespace pock {
 namespace {
@@ -90,14 +89,6 @@ int take_early(Graph& g) {
   return moved;
 }
 
-int64_t bound(const Graph& g, const PassOptions& options) {
-  std::unique_ptr<Graph> rest = g.clone();
-  recompute(*rest, options);
-  masks(*rest, options);
-  inplace(*rest, options);
-  return plan_memory(*rest).lower_bound;
-}
-
 }  // namespace
 
 int slices(Graph& g, const PassOptions& options) {
@@ -113,7 +104,8 @@ int slices(Graph& g, const PassOptions& options) {
   }
   if (!moved) return 0;
   std::unique_ptr<Graph> early = g.clone();
-  if (take_early(*early) && bound(*early, options) < bound(g, options)) moved += take_early(g);
+  auto bound = [&](const Graph& graph) { return memory_bound(graph, options, {recompute, masks}); };
+  if (take_early(*early) && bound(*early) < bound(g)) moved += take_early(g);
   return moved;
 }
 

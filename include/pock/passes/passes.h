@@ -36,6 +36,9 @@ int fuse(Graph&, const PassOptions&);              // what one node makes goes t
 int layout(Graph&, const PassOptions&);            // channels last, filters in the order kernels read them
 int inplace(Graph&, const PassOptions&);           // results that take over a dying input's memory
 
+// The most bytes alive at one node once `first` and `inplace` have run: what passes that save memory compare.
+int64_t memory_bound(const Graph&, const PassOptions&, std::initializer_list<PassFn> first = {});
+
 std::string gradient_output_name(const Value& param);
 // Values that a trained parameter influences through differentiable operators, the trained parameters
 // included.
