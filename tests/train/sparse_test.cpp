@@ -61,7 +61,7 @@ std::string restricted(const Array& all, const Array& some, const std::vector<in
   return bytes;
 }
 
-const char* kQuarter = "biases = 'all'\nnorms = 'all'\n[[weights]]\nmatch = 'all'\nchannels = 0.25\n";
+const std::string kQuarter = kSchemes + "quarter.toml";
 const char* kFirstHalf = "[[weights]]\nmatch = 'all'\nchannels = 0.5\nselect = 'first'\n";
 
 struct Given {
@@ -77,7 +77,7 @@ TEST_P(Sparse, TakesTheFullGradientsBits) {
   const Trained full = one_step(net, {"--sparse-scheme", "full"});
   TempDir dir;
   Strings schemes = GetParam().schemes;
-  schemes.push_back(dir.write("quarter.toml", kQuarter));
+  schemes.push_back(kQuarter);
   schemes.push_back(dir.write("half.toml", kFirstHalf));
   for (const std::string& scheme : schemes) {
     SCOPED_TRACE(scheme);
@@ -103,9 +103,8 @@ TEST_P(Sparse, TakesTheFullGradientsBits) {
 TEST_P(Sparse, LeavesTheRestAlone) {
   Net net(GetParam().net);
   net.optimizer = "sgd:lr=0.01,momentum=0.9,weight_decay=0.01";
-  TempDir dir;
   Strings schemes = GetParam().schemes;
-  schemes.push_back(dir.write("quarter.toml", kQuarter));
+  schemes.push_back(kQuarter);
   std::unique_ptr<Graph> model = import(net);
   for (const std::string& scheme : schemes) {
     SCOPED_TRACE(scheme);
@@ -154,15 +153,13 @@ class SparseBits : public testing::TestWithParam<const char*> {};
 
 TEST_P(SparseBits, AreThoseWithoutPasses) {
   const Net net(GetParam());
-  TempDir dir;
-  const std::string scheme = dir.write("quarter.toml", kQuarter);
-  const Trained want = train(net, 6, {"--sparse-scheme", scheme}, {"--threads", "4"});
+  const Trained want = train(net, 6, {"--sparse-scheme", kQuarter}, {"--threads", "4"});
   ASSERT_FALSE(want.bytes.empty());
   Strings names;
   for (const Pass& p : training_pipeline())
     if (p.optional) names.push_back(p.name);
   for (const std::string& name : names)
-    EXPECT_TRUE(train(net, 6, {"--sparse-scheme", scheme, "--no-" + name}, {"--threads", "1"}).bytes ==
+    EXPECT_TRUE(train(net, 6, {"--sparse-scheme", kQuarter, "--no-" + name}, {"--threads", "1"}).bytes ==
                 want.bytes)
         << name;
 }
@@ -182,9 +179,7 @@ TEST(SparseCost, FallsWithWhatIsTrained) {
     auto report = nlohmann::json::parse(read_file(dir / "r"));
     return std::pair<int64_t, int64_t>(report["arena_lower_bound_bytes"], report["optimizer_state_bytes"]);
   };
-  TempDir dir;
-  const auto full = cost("full"), last = cost("last:4"), head = cost("head"),
-             quarter = cost(dir.write("quarter.toml", kQuarter));
+  const auto full = cost("full"), last = cost("last:4"), head = cost("head"), quarter = cost(kQuarter);
   EXPECT_LE(head.first, last.first);
   EXPECT_LE(last.first, full.first);
   EXPECT_LT(head.second, last.second);
