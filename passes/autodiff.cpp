@@ -1,5 +1,6 @@
 // Reverse-mode differentiation at compile time. Output 0 is the loss. For every trained parameter the graph
 // gets an output "NAME.grad" (gradient_output_name), which the update pass takes away again.
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -37,6 +38,12 @@ void need_no_updates(const Graph& g) {
     for (const Node* user : p->users)
       if (user->op->has_effect() && p->kind == ValueKind::param)
         throw Error(p->loc(), "has its update already: this graph is a whole training step");
+}
+
+bool is_open(const Node& n) {
+  auto row_major = [](const Value* v) { return v->type.layout.empty(); };
+  return !n.kernel && n.in_place < 0 && std::all_of(n.inputs().begin(), n.inputs().end(), row_major) &&
+         std::all_of(n.results().begin(), n.results().end(), row_major);
 }
 
 // Gradients are derived in a graph where memory and kernels are still open.

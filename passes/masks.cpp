@@ -16,7 +16,7 @@ class Masks {
   int run() {
     int count = 0;
     for (Node* n : g_.nodes())
-      if (at_.at(n) <= loss_)
+      if (at_.at(n) <= loss_ && is_open(*n))
         for (Value* v : n->results())
           if (const std::vector<Node*> tests = only_tests(v); !tests.empty()) {
             save_bits(v, tests);
@@ -35,7 +35,8 @@ class Masks {
         continue;
       }
       if (at_.at(user) <= loss_) continue;
-      const bool once = user->op->test && user->in(0) == v && user->out()->type == v->type &&
+      const bool once = is_open(*user) && user->op->test && user->in(0) == v &&
+                        user->out()->type == v->type &&
                         std::count(user->inputs().begin(), user->inputs().end(), v) == 1;
       if (!once) return {};
       tests.push_back(user);

@@ -43,8 +43,8 @@ Slices elements(const Node& n, const Slice& s) {
 bool push(Graph& g, Node* take) {
   const std::optional<Slice> slice = taken(*take);
   Node* maker = take->in(0)->node;
-  if (!slice || !maker || take->in(0) != maker->out() || maker->out()->users.size() != 1 ||
-      g.is_output(maker->out()) || maker->results().size() != 1)
+  if (!slice || !maker || !is_open(*take) || !is_open(*maker) || take->in(0) != maker->out() ||
+      maker->out()->users.size() != 1 || g.is_output(maker->out()) || maker->results().size() != 1)
     return false;
   Attrs attrs = maker->attrs;
   Slices from;
@@ -79,7 +79,7 @@ int take_early(Graph& g) {
   for (Node* n : g.nodes()) {
     if (at.at(n) <= loss || !taken(*n)) continue;
     Value* from = n->in(0);
-    if (!from->node || at.at(from->node) > loss) continue;
+    if (!from->node || at.at(from->node) > loss || !is_open(*n) || !is_open(*from->node)) continue;
     const Value* base = from;
     while (base->node && base->node->op->is_view()) base = base->node->in(0);
     if (base->kind != ValueKind::result || backward_readers(backward_readers, base) != 1) continue;

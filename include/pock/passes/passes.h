@@ -45,6 +45,8 @@ std::string gradient_output_name(const Value& param);
 std::unordered_set<const Value*> depends_on_trained(const Graph&);
 // The node that makes output 0; everything after it in a training graph is backward part.
 Node* loss_node(const Graph&);
+// Whether neither the layouts of what the node reads and makes, nor its kernel or memory, are decided yet.
+bool is_open(const Node&);
 // Throws Error where a parameter has its update already.
 void need_no_updates(const Graph&);
 
