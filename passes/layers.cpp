@@ -1,7 +1,6 @@
 #include "pock/passes/layers.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "pock/ops/op.h"
 

@@ -103,7 +103,7 @@ OP_CASE(clip, in({5}).is({-1, 0, 2, 9, kNan}).without_gradient(), attrs({{"low",
 OP_CASE(clip, in({3, 17}), attrs({{"low", -0.5}, {"high", 1.0}}));
 OP_CASE(clip_grad, in({4}).is({0, 2, 6, 7}), in({4}).is({3, 4, 5, 6}), attrs({{"low", 0.0}, {"high", 6.0}}),
         gives({0, 4, 0, 0}));
-OP_CASE(positive, in({5}).is({-1, 0, 2, kNan, kInf}).without_gradient(), gives({0, 0, 1, 0, 1}));
+OP_CASE(positive, in({5}).is({-1, 0, 0.25, kNan, kInf}).without_gradient(), gives({0, 0, 1, 0, 1}));
 OP_CASE(positive, in({3, 17}).without_gradient());
 OP_CASE(positive, in({4, 8, 1}).without_gradient());
 OP_CASE(inside, in({5}).is({-1, 0, 0.5, 1, kNan}).without_gradient(), attrs({{"low", 0.0}, {"high", 1.0}}),
