@@ -8,10 +8,10 @@
 namespace pock::test {
 
 const std::vector<std::string> kNets = {"mlp", "lenet", "bn_cnn", "mobile", "dropped", "twice"};
-const std::vector<std::string> kZoo = {
-    "size_5x7",           "size_32x32",    "size_33x17",     "unet", "resnet18",
-    "vgg11_bn",           "squeezenet",    "ds_cnn",         "tcn",  "mobilenet_v2",
-    "mobilenet_v3_small", "shufflenet_v2", "efficientnet_b0"};
+const std::vector<std::string> kZoo = {"size_5x7",      "size_32x32",     "size_33x17", "unet",
+                                       "resnet18",      "vgg11_bn",       "squeezenet", "ds_cnn",
+                                       "tcn",           "mobilenet_v2",   "mcunet",     "mobilenet_v3_small",
+                                       "shufflenet_v2", "efficientnet_b0"};
 
 const std::vector<std::string> kText = {"encoder", "sentences", "decoder", "rotary"};
 
@@ -100,6 +100,12 @@ Trained train(const Net& net, int steps, const std::vector<std::string>& compile
   compile(net, dir, compile_flags);
   if (testing::Test::HasFatalFailure()) return {};
   return run_trainer(net, dir, steps, train_flags);
+}
+
+Array initial(const Graph& g, const std::string& name) {
+  const Value* v = g.find(name);
+  if (!v || !v->data) throw std::runtime_error("the model has no tensor " + name);
+  return {"F32", v->type.dims, std::string(reinterpret_cast<const char*>(v->data->data()), v->data->size())};
 }
 
 }  // namespace pock::test

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "pock/ir/graph.h"
 #include "support/support.h"
 
 namespace pock::test {
@@ -46,5 +47,8 @@ Trained train(const Net&, int steps, const std::vector<std::string>& compile_fla
 Trained run_trainer(const Net&, const TempDir&, int steps, const std::vector<std::string>& train_flags = {},
                     const std::vector<std::string>& emulator = {});
 void compile(const Net&, const TempDir&, const std::vector<std::string>& flags = {});
+
+// What a tensor holds in the model's file.
+Array initial(const Graph&, const std::string& name);
 
 }  // namespace pock::test

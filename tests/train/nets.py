@@ -248,6 +248,7 @@ CASES = {
     "vgg11_bn": picture_case(zoo.Vgg11Bn, "sgd:lr=0.01,momentum=0.9,weight_decay=0.0005", 21),
     "squeezenet": picture_case(zoo.SqueezeNet, "sgd:lr=0.01,momentum=0.9", 21),
     "mobilenet_v2": picture_case(zoo.MobileNetV2, "sgd:lr=0.005,momentum=0.9", 20),
+    "mcunet": picture_case(zoo.McuNet, "sgd:lr=0.01,momentum=0.9,weight_decay=0.0001", 21),
     "mobilenet_v3_small": picture_case(zoo.MobileNetV3Small, "sgd:lr=0.006,momentum=0.9", 21),
     "shufflenet_v2": picture_case(zoo.ShuffleNetV2, "sgd:lr=0.005,momentum=0.9,nesterov=1", 21),
     "efficientnet_b0": picture_case(zoo.EfficientNetB0, "sgd:lr=0.0005,momentum=0.9", 20),

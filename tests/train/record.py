@@ -7,6 +7,7 @@ For each net a folder beside this script receives
                          pictures share those in data/
   curve.json             loss of each step in both precisions, float32's own distance from float64, and how to compile
   change.safetensors     how far float64 moved each trained tensor and running statistic, under its initializer's name
+  schemes.json           trained tensors, losses and how far tensors moved where a sparse scheme trains a part
 data.npy is a file for each input instead, where there are several. The loss is the mean cross-entropy (of a decoder, with
 the token that follows); all batch norms are in training mode, where PyTorch's running variance is unbiased.
 curve.json also names the tensors whose float64 gradient is zero but for rounding ("zero_gradient").
@@ -27,6 +28,7 @@ from onnx import numpy_helper
 from torch.nn import functional as F
 
 import nets
+import schemes
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -100,17 +102,23 @@ def prepared(case, data, dtype):
     return x
 
 
-def train(case, seed, dtype, data, labels, shake=None, largest=None):
-    """Losses and final tensors. `shake` seeds a disturbance of layer outputs; `largest` collects largest gradients."""
+def batches(case, data, dtype):
+    inputs = [torch.from_numpy(a) for a in data.values()] if case.is_text() else [prepared(case, data, dtype)]
+    return list(zip(*(part.split(case.batch) for part in inputs)))
+
+
+def train(case, seed, dtype, data, labels, shake=None, largest=None, scheme=None):
+    """Losses and final tensors. `shake` seeds a disturbance of layer outputs; `largest` collects largest gradients; with a
+    sparse scheme only what it trains moves."""
     net = nets.make_net(case, seed).to(dtype).train()
     if shake is not None:
         torch.manual_seed(shake)
         for module in net.modules():
             if not list(module.children()):
                 module.register_forward_hook(lambda m, i, y: y + 2e-7 * y.detach().std() * torch.randn_like(y))
-    inputs = [torch.from_numpy(a) for a in data.values()] if case.is_text() else [prepared(case, data, dtype)]
-    x = list(zip(*(part.split(case.batch) for part in inputs)))
+    x = batches(case, data, dtype)
     y = torch.from_numpy(labels.astype(np.int64)).split(case.batch)
+    part = schemes.Part(net, schemes.masks(scheme, nets.make_net(case, seed), batches(case, data, torch.float32)[0])) if scheme else None
     optimizer, losses = make_optimizer(case.optimizer, net.parameters()), []
     for step in range(case.steps):
         scores, labels_now = net(*x[step % case.batches]), y[step % case.batches]
@@ -123,6 +131,8 @@ def train(case, seed, dtype, data, labels, shake=None, largest=None):
             for name, p in net.named_parameters():
                 largest[name] = max(largest.get(name, 0.0), p.grad.abs().max().item())
         optimizer.step()
+        if part:
+            part.put_back()
         losses.append(loss.item())
     return losses, state(net)
 
@@ -152,6 +162,30 @@ def record(name, seed, run64, run32, largest, before):
          "input_flags": case.input_flags(), "optimizer": case.optimizer, "batch": case.batch, "steps": case.steps,
          "tolerance": case.tolerance, "loss64": run64[0], "loss32": run32[0], "zero_gradient": zero_gradient(largest),
          "curve_distance32": curve, "tensor_distance32": tensors}, indent=1) + "\n")
+
+
+def record_schemes(name, shakes):
+    """Of each sparse scheme: what it trains, the losses, and how far each tensor moved (the root of the sum of squares): in
+    float64, and how far float32 and disturbed runs are off. Tensors that rounding alone moves are left out of the latter."""
+    case, curves = nets.ALL[name], {}
+    data, labels = nets.make_data(case, case.seed)
+    before = state(nets.make_net(case, case.seed))
+    for scheme in schemes.SCHEMES.get(name, ()):
+        largest, runs = {}, []
+        for dtype, shake in ((torch.float64, None), (torch.float32, None), *((torch.float64, i) for i in range(shakes))):
+            losses, after = train(case, case.seed, dtype, data, labels, shake, largest if not runs else None, scheme)
+            runs.append((losses, {k: (v.double() - before[k].double()).norm().item() for k, v in after.items()}))
+        (loss64, moved), (loss32, _), *_ = runs
+        moved = {k: v for k, v in moved.items() if v > 0 and k not in zero_gradient(largest)}
+        off = {k: max(abs(other[k] - v) for _, other in runs[1:]) for k, v in moved.items()}
+        net = nets.make_net(case, case.seed)
+        curves[scheme] = {"trained": sorted(schemes.masks(scheme, net, batches(case, data, torch.float32)[0])),
+                          "loss64": loss64, "loss32": loss32, "moved": moved, "moved_off": off}
+        top = max(moved, key=lambda k: off[k] / moved[k])
+        print(f"{name} {scheme}: {len(moved)} tensors, loss {loss64[0]:.4f} -> {np.mean(loss64[-10:]):.4f}, float32 is off by "
+              f"{max(abs(a - b) / abs(a) for a, b in zip(loss64, loss32)):.1e}, tensors by {off[top] / moved[top]:.1e} ({top})", flush=True)
+    if curves:
+        (HERE / name / "schemes.json").write_text(json.dumps(curves, indent=1) + "\n")
 
 
 def zero_gradient(largest):
@@ -184,14 +218,17 @@ def study(name, seed, write, shakes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("net", nargs="*", help="nets to record (default: all)")
+    parser.add_argument("--schemes", action="store_true", help="only what the sparse schemes of schemes.py make of the nets")
     parser.add_argument("--try", type=int, default=0, metavar="N", dest="tries", help="only try N seeds for each net")
     parser.add_argument("--shakes", type=int, default=4, metavar="N", help="disturbed runs for each seed (default 4)")
     args = parser.parse_args()
     torch.set_num_threads(1)
     for name in args.net or nets.ALL:
         case = nets.ALL[name]
-        for seed in range(case.seed, case.seed + max(1, args.tries)):
+        for seed in [] if args.schemes else range(case.seed, case.seed + max(1, args.tries)):
             study(name, seed, not args.tries, args.shakes)
+        if not args.tries:
+            record_schemes(name, args.shakes)
 
 
 if __name__ == "__main__":

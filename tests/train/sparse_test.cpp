@@ -115,9 +115,7 @@ TEST_P(Sparse, LeavesTheRestAlone) {
       if (!before || before->kind != ValueKind::param) continue;
       const auto index = channels(trained.checkpoint.metadata.at("scheme"), name);
       const Array& state = trained.checkpoint.tensors.at(kState + name);
-      const Array start{
-          "F32", before->type.dims,
-          std::string(reinterpret_cast<const char*>(before->data->data()), before->data->size())};
+      const Array start = initial(*model, name);
       ASSERT_EQ(array.dims, start.dims);
       EXPECT_NE(array.bytes, start.bytes) << name;
       if (index.empty()) continue;
@@ -144,9 +142,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Given{"lenet", {"head", "bias-only", "last:2", kSchemes + "lenet.toml"}},
                     Given{"bn_cnn", {"head", "last:2"}},
                     Given{"mobile", {"head", "last:4", "expand-convs:2", "expand-convs:1:0.5"}},
+                    Given{"resnet18", {"bias-only", "last:4"}},
+                    Given{"mobilenet_v2", {"bias-only", "last:4", "expand-convs:6"}},
+                    Given{"mcunet", {"bias-only", "last:4", "expand-convs:6"}},
                     Given{"shufflenet_v2", {"last:4"}}, Given{"twice", {"last:2"}},
-                    Given{"encoder", {"attention:1", "bias-only"}}, Given{"decoder", {"last:3"}},
-                    Given{"rotary", {"attention:1"}}),
+                    Given{"encoder", {"attention:1", "attention:2", "bias-only", "last:4"}},
+                    Given{"decoder", {"last:3"}}, Given{"rotary", {"attention:1"}}),
     name_of);
 
 class SparseBits : public testing::TestWithParam<const char*> {};

@@ -6,11 +6,17 @@ channels, and fewer repeats where a repeat adds nothing new. Dropout is left out
 
 Written from the papers: ResNet (He 2015), VGG (Simonyan 2014) with batch norm, SqueezeNet 1.1 (Iandola 2016), MobileNetV2
 (Sandler 2018), MobileNetV3 (Howard 2019), ShuffleNetV2 (Ma 2018), EfficientNet (Tan 2019), U-Net (Ronneberger 2015), DS-CNN
-for keyword spotting (Zhang 2017), temporal convolutional network (Bai 2018).
+for keyword spotting (Zhang 2017), MCUNet (Lin 2020), temporal convolutional network (Bai 2018).
 """
+import pathlib
+import sys
+
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "models"))
+import mcunet  # noqa: E402
 
 KINKS = {nn.ReLU: (1.2, 2.4), nn.ReLU6: (1.4, 4.6)}
 
@@ -119,6 +125,37 @@ class MobileNetV2(nn.Module):
 
     def forward(self, x):
         return self.classifier(self.features(x).mean([2, 3]))
+
+
+class McuNet(nn.Module):
+    """The 42 convolutions of tests/models/mcunet.py, with biases and no batch norm, at a quarter of the channels."""
+
+    def __init__(self, classes=10):
+        super().__init__()
+
+        def conv(cin, cout, kernel, stride=1, groups=1, act=True):
+            # The bias takes the place of a batch norm's shift in front of the activation.
+            layer = nn.Conv2d(cin, cout, kernel, stride, kernel // 2, groups=groups)
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="linear")
+            layer.weight.data *= 0.6 if act else 1
+            nn.init.uniform_(layer.bias, *((1.4, 3.0) if act else (-0.1, 0.1)))
+            return nn.Sequential(layer, nn.ReLU6()) if act else layer
+
+        blocks, cin = [], 4
+        for i, (mid, cout, kernel, stride) in enumerate(mcunet.BLOCKS):
+            mid, cout = mid // 4 + (i > 0), cout // 4
+            blocks.append(nn.ModuleList([conv(cin, mid, 1) if i else nn.Identity(), conv(mid, mid, kernel, stride, mid),
+                                         conv(mid, cout, 1, act=False)]))
+            blocks[-1].join = stride == 1 and cin == cout
+            cin = cout
+        self.stem, self.blocks, self.classifier = conv(3, 4, 3, 2), nn.ModuleList(blocks), nn.Linear(cin, classes)
+
+    def forward(self, x):
+        x = self.stem(x)
+        for block in self.blocks:
+            y = block[2](block[1](block[0](x)))
+            x = x + y if block.join else y
+        return self.classifier(x.mean([2, 3]))
 
 
 class MobileNetV3Small(nn.Module):
