@@ -12,8 +12,10 @@
 namespace pock {
 namespace {
 
-constexpr double kMostLoads = 2;   // of each element by the nest that makes it itself
-constexpr size_t kMostNodes = 12;  // in a kernel
+constexpr int64_t kLeastStaged =
+    8 << 20;                        // bytes: less stays in a cache on the way to its reader, and is made once
+constexpr int64_t kMostRow = 2048;  // elements, of which a stage holds several rows
+constexpr size_t kMostNodes = 12;   // in a kernel
 
 using Nodes = std::vector<Node*>;
 
@@ -249,13 +251,9 @@ class Fusing {
     if (reader.op->pointwise()) {
       if (v->type != reader.out()->type || !alike(reader, v->type)) return false;
     } else {
-      if (!reader.op->layouts.empty()) return false;  // windows see an element more than once
       const loop::Kernel nest = lower_unmerged(reader);
-      double loads = 0;
       for (size_t i = 0; i < reader.inputs().size(); ++i)
-        if (reader.in(static_cast<int>(i)) == v)
-          loads += static_cast<double>(loop::loads(nest, nest.args[i]));
-      if (loads > kMostLoads * static_cast<double>(v->type.elements())) return false;
+        if (reader.in(static_cast<int>(i)) == v && !takes(reader, nest, nest.args[i])) return false;
     }
     for (const Node* n : nodes)
       for (const Value* in : n->inputs())
@@ -263,6 +261,15 @@ class Fusing {
     Nodes all = nodes;
     all.push_back(&reader);
     return lower_nodes(all, [&](const Value* made) { return made->node != &reader; }).has_value();
+  }
+
+  // What is read often is made in a stage, some rows at a time, none of which other rows of results may read.
+  static bool takes(const Node& reader, const loop::Kernel& nest, const loop::BufferRef& b) {
+    if (loads_often(nest, b)) {
+      const int64_t row = loop::row_elements(nest, b);
+      return b->type.bytes() >= kLeastStaged && row > 0 && row <= kMostRow;
+    }
+    return reader.op->layouts.empty();  // windows see an element more than once
   }
 
   // An optimizer's step and its updates, behind the reader; but not where it is a reader itself, which gets a kernel.

@@ -27,8 +27,11 @@ constexpr int64_t kWidestLanes = 16;    // loops as short as this become one vec
 constexpr int64_t kMostSums = 1 << 14;  // floats that wait for their next tap
 constexpr int64_t kLeastRows = 8;       // of a pointwise kernel, that share what depends on the column alone
 constexpr int64_t kMostRows = 256;
-constexpr int64_t kMostOnce = 2048;     // columns for which that is kept
-constexpr int64_t kMostColumns = 1024;  // whose sums wait side by side, while rows pass
+constexpr int64_t kMostOnce = 2048;  // columns for which that is kept
+constexpr int64_t kStaged =
+    32 << 10;  // bytes that a stage makes together: they are in the nearest caches when read
+constexpr int64_t kMostStaged = 64 << 10;  // and that it makes where it cannot be fewer
+constexpr int64_t kMostColumns = 1024;     // whose sums wait side by side, while rows pass
 constexpr int64_t kLeastRun =
     256;                           // columns of a thread: less of a row at a time is slow to come from memory
 constexpr int kMemoryThreads = 2;  // take what memory gives: more of them do not make up for reading it again
@@ -40,17 +43,18 @@ class Scheduler {
  public:
   // `near`: whether sums may wait in memory near by, the stack.
   Scheduler(const loop::Kernel& k, const Target& t, bool near)
-      : plain_(k), target_(t), near_(near), now_(k) {}
+      : plain_(k), target_(t), near_(near), front_(nests_in_front(k)), now_(k) {}
 
   loop::Schedule run() {
-    if (plain_.body.size() == 1 && starts_nest(plain_.body[0])) {
-      Nest nest = find_nest(plain_.body[0]);
+    if (plain_.body.size() == front_ + 1 && starts_nest(plain_.body.back())) {
+      Nest nest = find_nest(plain_.body.back());
       if (!nest.independent && !nest.sequential)
         pointwise(nest);
       else if (nest.independent)
         lanes(nest);
       else
         sums();
+      for (size_t i = 0; i < front_; ++i) fill(plain_.body[i]);
     }
     threads();
     return steps_;
@@ -113,44 +117,105 @@ class Scheduler {
     return list;
   }
 
-  // Rows in the order of memory; what is the same for all of them is computed once for a number of them.
+  // Does the steps, or where they say false leaves all as it was.
+  template <class Steps>
+  bool attempt(const Steps& steps) {
+    const loop::Schedule before = steps_;
+    const loop::Kernel kernel = now_;
+    if (steps()) return true;
+    steps_ = before;
+    now_ = kernel;
+    return false;
+  }
+
   void pointwise(const Nest& nest) {
-    if (transpose()) return;
+    if (!attempt([&] { return transpose(); })) in_order(nest, false);
+  }
+
+  // Rows in the order of memory; what is the same for all of them is computed once, for a number of them or, where they
+  // are `few`, for all.
+  void in_order(const Nest& nest, bool few) {
     const size_t last = nest.axes.size() - 1;
-    if (last == 1 && contiguous(nest.accesses, 1)) once(nest.axes[0], nest.axes[1]);
+    if (last == 1 && contiguous(nest.accesses, 1))
+      attempt([&] {
+        return few ? once(nest.axes[0].name, nest.axes[1]) : once_a_block(nest.axes[0], nest.axes[1]);
+      });
     vectorize_axis(nest, last);
   }
 
-  void once(const Axis& rows, const Axis& columns) {
+  bool once_a_block(const Axis& rows, const Axis& columns) {
     const int64_t pieces = target_.threads > 1 ? 4 * target_.threads : 1;
     const int64_t most = std::min(kMostRows, rows.extent / pieces);
-    if (columns.extent < kLeastVector || columns.extent > kMostOnce || most < kLeastRows) return;
-    const loop::Schedule steps = steps_;
-    const loop::Kernel before = now_;
+    if (most < kLeastRows) return false;
     add(Step::split, rows.name, rows_of(rows.extent, most), rows.name + ".r");
-    add(Step::reorder, rows.name + ".i", 0, columns.name);
-    if (loop::hoistable(now_, columns.name)) {
-      add(Step::hoist, columns.name);
-      add(Step::sink, columns.name);
-    } else {
-      steps_ = steps;
-      now_ = before;
+    return once(rows.name + ".i", columns);
+  }
+
+  bool once(const std::string& rows, const Axis& columns) {
+    if (columns.extent < kLeastVector || columns.extent > kMostOnce) return false;
+    add(Step::reorder, rows, 0, columns.name);
+    if (!loop::hoistable(now_, columns.name)) return false;
+    add(Step::hoist, columns.name);
+    add(Step::sink, columns.name);
+    return true;
+  }
+
+  // A nest that fills a workspace, in front of the one that reads it.
+  void fill(const Stmt& filler) {
+    const bool staged = stage(filled_by(filler)->name);
+    const loop::Kernel placed = now_;
+    in_order(find_nest(*loops_named(placed.body, filler.var->name).at(0)), staged);
+  }
+
+  // Moves what fills `z` to the outermost loop of what reads it, some iterations of that together. False where that is no
+  // one loop or its parts are large: then the workspace stays, filled beforehand.
+  bool stage(const std::string& z) {
+    if (!near_ || now_.body.size() != nests_in_front(now_) + 1) return false;
+    std::string at = outermost(now_.body.back());
+    const int64_t bytes = at.empty() ? -1 : loop::staged_bytes(now_, at, z);
+    if (bytes <= 0 || bytes > kMostStaged) return false;
+    const int64_t all = trips(*loops_named(now_.body, at).at(0));
+    if (const int64_t together = divisor(all, std::min(kStaged / bytes, all / (4 * target_.threads)));
+        together > 1) {
+      add(Step::split, at, together);
+      at += ".o";
     }
+    add(Step::stage, at, 0, z);
+    return true;
+  }
+
+  // The largest that is no more than `most`.
+  static int64_t divisor(int64_t n, int64_t most) {
+    int64_t found = std::max<int64_t>(most, 1);
+    while (n % found) --found;
+    return found;
+  }
+
+  // How many nests fill a workspace for the last one, with loops of their own names; 0 where others are among them.
+  static size_t nests_in_front(const loop::Kernel& k) {
+    for (size_t i = 0; i + 1 < k.body.size(); ++i) {
+      if (!starts_nest(k.body[i]) || !filled_by(k.body[i])) return 0;
+      for (const Axis& axis : find_nest(k.body[i]).axes)
+        if (loops_named(k.body, axis.name).size() != 1) return 0;
+    }
+    return k.body.empty() ? 0 : k.body.size() - 1;
+  }
+
+  static const loop::Buffer* filled_by(const Stmt& nest) {
+    for (const Stmt& s : nest.body) {
+      if (s.kind == StmtKind::store && s.buffer->space == loop::Space::workspace) return s.buffer.get();
+      if (const loop::Buffer* found = filled_by(s)) return found;
+    }
+    return nullptr;
   }
 
   // Where what is apart along the columns is side by side along rows: rows together, whose loads the code generator
   // turns.
   bool transpose() {
-    const loop::Schedule steps = steps_;
-    const loop::Kernel before = now_;
     cut_blocks();
-    const Nest nest = find_nest(now_.body[0]);
+    const Nest nest = find_nest(now_.body[front_]);
     const size_t column = nest.axes.size() - 1, row = turned_row(nest, column);
-    if (row == nest.axes.size()) {
-      steps_ = steps;
-      now_ = before;
-      return false;
-    }
+    if (row == nest.axes.size()) return false;
     const std::vector<std::string> vectors = columns(nest, column, target_.vector_floats());
     sink_rows(nest.axes[row], target_.vector_floats());
     for (const std::string& v : vectors) {
@@ -220,7 +285,7 @@ class Scheduler {
   void sums() {
     follow_memory();
     const loop::Kernel ordered = now_;
-    const Nest nest = find_nest(ordered.body[0]);
+    const Nest nest = find_nest(ordered.body[front_]);
     const size_t none = nest.axes.size();
     size_t column = none;
     for (size_t axis = none; axis-- > 0 && column == none;)
@@ -275,8 +340,8 @@ class Scheduler {
   // Sums of sums over more than the cache holds: a part goes over several tiles before the next one comes, and what the
   // tiles have so far waits near by. As many tiles as leave enough for the threads, or at least for two.
   void chunks() {
-    if (!near_ || now_.body.size() != 1 || !starts_nest(now_.body[0])) return;
-    const Nest nest = find_nest(now_.body[0]);
+    if (!near_ || now_.body.size() != front_ + 1 || !starts_nest(now_.body[front_])) return;
+    const Nest nest = find_nest(now_.body[front_]);
     size_t axis = nest.axes.size() - 1;
     while (axis > 0 && nest.axes[axis].extent == 1) --axis;
     const Axis& tiles = nest.axes[axis];
@@ -449,7 +514,7 @@ class Scheduler {
     const int64_t extent = nest.axes[axis].extent, rows = even_rows(extent, most);
     if (near_ && extent * columns <= kMostSums) {
       if (rows == extent) return taps(nest, axis);
-      if (slide(nest, axis, rows)) return;
+      if (attempt([&] { return slide(nest, axis, rows); })) return;
     }
     add(Step::peel, name);
     const std::vector<const Stmt*> interior = loops_named(now_.body, name + ".m");
@@ -463,18 +528,12 @@ class Scheduler {
     for (const Step::Kind kind : {Step::taps, Step::sink, Step::unroll}) add(kind, nest.axes[axis].name);
   }
 
-  // False, and nothing done, where no loop can go over all taps.
+  // False where no loop can go over all taps.
   bool slide(const Nest& nest, size_t axis, int64_t rows) {
-    const loop::Schedule steps = steps_;
-    const loop::Kernel before = now_;
     const std::string& name = nest.axes[axis].name;
     move_inwards(nest, axis);
     add(Step::slide, name, rows);
-    if (loops_named(now_.body, name + ".i").empty()) {
-      steps_ = steps;
-      now_ = before;
-      return false;
-    }
+    if (loops_named(now_.body, name + ".i").empty()) return false;
     add(Step::sink, name + ".i");
     add(Step::unroll, name + ".i");
     return true;
@@ -517,7 +576,7 @@ class Scheduler {
     cut_blocks();
     for (bool again = true; again;) {
       again = false;
-      const Nest nest = find_nest(now_.body[0]);
+      const Nest nest = find_nest(now_.body[front_]);
       for (size_t axis = 0; axis + 1 < nest.axes.size() && !again; ++axis)
         if (stored_stride(nest, axis) < stored_stride(nest, axis + 1)) {
           add(Step::reorder, nest.axes[axis].name, 0, nest.axes[axis + 1].name);
@@ -526,7 +585,7 @@ class Scheduler {
     }
     for (bool again = true; again;) {
       again = false;
-      const Nest nest = find_nest(now_.body[0]);
+      const Nest nest = find_nest(now_.body[front_]);
       for (size_t axis = 0; axis + 1 < nest.axes.size() && !again; ++axis)
         if (loop::mergeable(now_, nest.axes[axis].name, nest.axes[axis + 1].name)) {
           add(Step::merge, nest.axes[axis].name, 0, nest.axes[axis + 1].name);
@@ -536,7 +595,7 @@ class Scheduler {
   }
 
   void cut_blocks() {
-    for (const Axis& axis : find_nest(now_.body[0]).axes)
+    for (const Axis& axis : find_nest(now_.body[front_]).axes)
       if (int64_t size = block(now_.body, axis.var);
           size > 1 && axis.extent > size && axis.extent % size == 0)
         add(Step::split, axis.name, size);
@@ -714,6 +773,7 @@ class Scheduler {
   const loop::Kernel& plain_;
   const Target& target_;
   const bool near_;
+  const size_t front_;  // nests that fill a workspace for the last one
   loop::Schedule steps_;
   loop::Kernel now_;  // after steps_
 };

@@ -57,6 +57,9 @@ class Rewriter {
   std::unordered_map<const ExprNode*, std::pair<Expr, Expr>> done_;  // the first keeps the key alive
 };
 
+// The expressions of the statement itself, not of its body.
+void rewrite_own(Stmt&, Rewriter&);
+
 // A copy of statements with variables and buffers replaced. The copy declares buffers and loop variables of
 // its own, so it may stand beside the original.
 struct Replace {
@@ -66,12 +69,38 @@ struct Replace {
 std::vector<Stmt> copy(const std::vector<Stmt>&, Replace);
 Expr replace(const Expr&, const Replace&);
 
+// `each` loops directly inside one another, from 0, around a body without loops.
+struct Elements {
+  std::vector<VarRef> vars;
+  const std::vector<Stmt>* body = nullptr;
+};
+std::optional<Elements> elements(const std::vector<Stmt>& nest);
+
+// Calls f(index) for every load of the buffer in an expression.
+template <class F>
+void each_load(const Expr& e, const Buffer* b, const F& f) {
+  if (e->op == ScalarOp::load && e->buffer.get() == b) f(e->args);
+  for (const Expr& a : e->args) each_load(a, b, f);
+}
+// In the statement itself, not in its body.
+template <class F>
+void each_load(const Stmt& s, const Buffer* b, const F& f) {
+  for (const Expr* e : {&s.lo, &s.hi, &s.value})
+    if (e->get()) each_load(*e, b, f);
+  for (const Expr& e : s.index) each_load(e, b, f);
+}
+
+bool reads(const std::vector<Stmt>&, const Buffer*);
+// How many statements store there.
+int stores(const std::vector<Stmt>&, const Buffer*);
+
 // Gives buffers and variables that hide one in scope another name.
 void tidy_names(Kernel&);
 
-// The steps of these names (merge.cpp, hoist.cpp).
+// The steps of these names (merge.cpp, hoist.cpp, stage.cpp).
 Kernel merge(const Kernel&, const std::string& i, const std::string& j);
 Kernel hoist(const Kernel&, const std::string& i);
+Kernel stage(const Kernel&, const std::string& i, const std::string& z);
 
 // Smaller where the ranges of its variables say so.
 Expr simplified(const Expr&, const std::function<Range(const Var&)>&);

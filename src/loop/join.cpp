@@ -6,50 +6,6 @@
 namespace pock::loop {
 namespace {
 
-// `each` loops directly inside one another, from 0, around a body without loops.
-struct Elements {
-  std::vector<VarRef> vars;
-  const std::vector<Stmt>* body = nullptr;
-};
-
-std::optional<Elements> elements(const Kernel& k) {
-  Elements e;
-  const std::vector<Stmt>* body = &k.body;
-  while (body->size() == 1 && (*body)[0].kind == StmtKind::loop) {
-    const Stmt& s = (*body)[0];
-    if (!s.independent || s.step != 1 || !is_constant(s.lo, 0) || trips(s) < 1) return {};
-    e.vars.push_back(s.var);
-    body = &s.body;
-  }
-  if (std::any_of(body->begin(), body->end(),
-                  [](const Stmt& s) { return s.kind != StmtKind::reg && s.kind != StmtKind::store; }))
-    return {};
-  e.body = body;
-  return e;
-}
-
-// Calls f(index) for every load of the buffer in an expression.
-template <class F>
-void each_load(const Expr& e, const Buffer* b, const F& f) {
-  if (e->op == ScalarOp::load && e->buffer.get() == b) f(e->args);
-  for (const Expr& a : e->args) each_load(a, b, f);
-}
-// In the statement itself, not in its body.
-template <class F>
-void each_load(const Stmt& s, const Buffer* b, const F& f) {
-  for (const Expr* e : {&s.lo, &s.hi, &s.value})
-    if (e->get()) each_load(*e, b, f);
-  for (const Expr& e : s.index) each_load(e, b, f);
-}
-
-bool loads(const std::vector<Stmt>& body, const Buffer* b) {
-  return std::any_of(body.begin(), body.end(), [&](const Stmt& s) {
-    bool found = loads(s.body, b);
-    each_load(s, b, [&](const auto&) { found = true; });
-    return found;
-  });
-}
-
 // The index along the axes that have more than one element.
 struct Place {
   Place(const Buffer& b, const std::vector<Expr>& index) {
@@ -90,12 +46,6 @@ std::optional<Replace> moved(const Elements& e, const Place& from, const Place& 
       return {};
   }
   return r;
-}
-
-int stores(const std::vector<Stmt>& body, const Buffer* b) {
-  int count = 0;
-  for (const Stmt& s : body) count += (s.kind == StmtKind::store && s.buffer.get() == b) + stores(s.body, b);
-  return count;
 }
 
 // The body that stores the buffer, in `each` loops alone.
@@ -188,14 +138,39 @@ class Forwarding {
       const bool here = e->op == ScalarOp::load && e->buffer == loaded_ && Place(*loaded_, e->args) == place;
       return here ? value : e;
     });
-    for (Expr* e : {&s.lo, &s.hi, &s.value})
-      if (e->get()) *e = rewrite(*e);
-    for (Expr& e : s.index) e = rewrite(e);
+    rewrite_own(s, rewrite);
     for (Stmt& inner : s.body) replace_loads(inner, place, value);
   }
 
   const BufferRef &stored_, &loaded_;
 };
+
+// The elements' nest, with what goes to `stored` in `z`, and with loops of its own names; none where the axes differ.
+std::vector<Stmt> filling(const std::vector<Stmt>& nest, const Elements& e, const BufferRef& stored,
+                          const BufferRef& z) {
+  Dims moving = z->type.dims;
+  std::erase(moving, 1);
+  Replace r;
+  std::vector<Stmt> body = nest;
+  std::vector<Stmt>* inside = &body;
+  for (size_t i = 0; i < e.vars.size(); ++i) {
+    Stmt& loop = (*inside)[0];
+    loop.var = std::make_shared<const Var>(Var{"z." + loop.var->name});
+    r.vars[e.vars[i].get()] = var(loop.var);
+    inside = &loop.body;
+  }
+  *inside = copy(*inside, r);
+  for (Stmt& s : *inside) {
+    if (s.kind != StmtKind::store || s.buffer != stored) continue;
+    const Place at(*stored, s.index);
+    if (at.lengths != moving) return {};
+    s.buffer = z;
+    s.index.clear();
+    for (size_t axis = 0, next = 0; axis < z->type.dims.size(); ++axis)
+      s.index.push_back(z->type.dims[axis] == 1 ? Expr(0) : at.at[next++]);
+  }
+  return body;
+}
 
 void drop_stores(std::vector<Stmt>& body, const Buffer* b) {
   std::erase_if(body, [&](const Stmt& s) { return s.kind == StmtKind::store && s.buffer.get() == b; });
@@ -204,9 +179,25 @@ void drop_stores(std::vector<Stmt>& body, const Buffer* b) {
 
 }  // namespace
 
+std::optional<Elements> elements(const std::vector<Stmt>& nest) {
+  Elements e;
+  const std::vector<Stmt>* body = &nest;
+  while (body->size() == 1 && (*body)[0].kind == StmtKind::loop) {
+    const Stmt& s = (*body)[0];
+    if (!s.independent || s.step != 1 || !is_constant(s.lo, 0) || trips(s) < 1) return {};
+    e.vars.push_back(s.var);
+    body = &s.body;
+  }
+  if (std::any_of(body->begin(), body->end(),
+                  [](const Stmt& s) { return s.kind != StmtKind::reg && s.kind != StmtKind::store; }))
+    return {};
+  e.body = body;
+  return e;
+}
+
 std::optional<Kernel> append(const Kernel& first, const BufferRef& stored, const Kernel& second,
                              const BufferRef& with) {
-  const std::optional<Elements> e = elements(second);
+  const std::optional<Elements> e = elements(second.body);
   const std::optional<Place> from = e ? only_place(*e, with) : std::nullopt;
   Kernel k = with_args_of(first, first, second);
   std::vector<Stmt>* body = storing_body(k.body, stored.get());
@@ -223,16 +214,33 @@ std::optional<Kernel> append(const Kernel& first, const BufferRef& stored, const
 
 std::optional<Kernel> prepend(const Kernel& first, const BufferRef& stored, const Kernel& second,
                               const BufferRef& loaded) {
-  const std::optional<Elements> e = elements(first);
+  const std::optional<Elements> e = elements(first.body);
   const std::optional<Place> at = e ? only_place(*e, stored) : std::nullopt;
   Kernel k = with_args_of(second, first, second);
   if (!at || !Prepending(*e, *at, loaded).run(k.body)) return {};
   return k;
 }
 
+std::optional<Kernel> in_front(const Kernel& first, const BufferRef& stored, const Kernel& second,
+                               const BufferRef& loaded) {
+  const std::optional<Elements> e = elements(first.body);
+  if (!e || !only_place(*e, stored)) return {};
+  auto z = std::make_shared<Buffer>(*loaded);
+  z->space = Space::workspace;
+  Kernel k = with_args_of(second, first, second);
+  std::erase(k.args, stored);
+  std::erase(k.args, loaded);
+  k.args.push_back(z);
+  std::vector<Stmt> fill = filling(first.body, *e, stored, z);
+  if (fill.empty()) return {};
+  k.body = copy(second.body, {{}, {{loaded.get(), z}}});
+  k.body.insert(k.body.begin(), fill.begin(), fill.end());
+  return k;
+}
+
 std::optional<Kernel> forward(Kernel k, const BufferRef& stored, const BufferRef& loaded) {
   Forwarding(stored, loaded).run(k.body);
-  if (loads(k.body, loaded.get())) return {};
+  if (reads(k.body, loaded.get())) return {};
   std::erase(k.args, loaded);
   return k;
 }

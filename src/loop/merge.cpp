@@ -17,6 +17,13 @@ class Pairs {
     body(outer.body[0].body);
   }
   bool good() const { return good_ && !at_.empty(); }
+  // Whether no buffer has another axis there.
+  bool fits(const std::map<const Buffer*, size_t>& there) const {
+    return std::all_of(at_.begin(), at_.end(), [&](const auto& pair) {
+      const auto other = there.find(pair.first);
+      return other == there.end() || other->second == pair.second;
+    });
+  }
   const std::map<const Buffer*, size_t>& at() const { return at_; }
 
  private:
@@ -65,11 +72,32 @@ const Stmt* find(const std::vector<Stmt>& body, const std::string& i, const std:
   return nullptr;
 }
 
+// Among the loops around everything in a statement, the pair that runs along an axis of a workspace and the next one.
+const Stmt* filling_loops(const Stmt& nest, const std::map<const Buffer*, size_t>& at) {
+  for (const Stmt* outer = &nest; outer->kind == StmtKind::loop && outer->body.size() == 1;
+       outer = &outer->body[0]) {
+    const Stmt& inner = outer->body[0];
+    if (inner.kind != StmtKind::loop || !counts_up(*outer) || !counts_up(inner)) continue;
+    const Pairs own(*outer);
+    const bool fills = std::any_of(own.at().begin(), own.at().end(), [&](const auto& pair) {
+      return pair.first->space == Space::workspace && at.count(pair.first);
+    });
+    if (fills && own.good() && own.fits(at)) return outer;
+  }
+  return nullptr;
+}
+
 class Merging {
  public:
-  Merging(const Kernel& k, const Stmt& outer, const Pairs& pairs)
-      : kernel_(k), outer_(outer), pairs_(pairs), both_(std::make_shared<const Var>(*outer.var)) {
-    for (const auto& [buffer, axis] : pairs.at()) {
+  Merging(const Kernel& k, const Stmt& outer, const Pairs& pairs) : kernel_(k), at_(pairs.at()) {
+    add(outer);
+    for (const Stmt& nest : k.body)
+      if (const Stmt* filling = filling_loops(nest, at_); filling && filling != &outer) {
+        const Pairs own(*filling);
+        add(*filling);
+        at_.insert(own.at().begin(), own.at().end());
+      }
+    for (const auto& [buffer, axis] : at_) {
       auto merged = std::make_shared<Buffer>(*buffer);
       merged->type.dims[axis] *= merged->type.dims[axis + 1];
       merged->type.dims.erase(merged->type.dims.begin() + static_cast<ptrdiff_t>(axis) + 1);
@@ -85,17 +113,27 @@ class Merging {
   }
 
  private:
+  // A pair of loops, and what counts in the place of both.
+  struct Site {
+    const Stmt* outer;
+    VarRef both;
+  };
+  void add(const Stmt& outer) { sites_.push_back({&outer, std::make_shared<const Var>(*outer.var)}); }
+
   BufferRef replaced(const BufferRef& b) const {
     auto found = buffers_.find(b.get());
     return found == buffers_.end() ? b : found->second;
   }
 
   std::vector<Expr> index(const Buffer* b, std::vector<Expr> index) const {
-    auto found = pairs_.at().find(b);
-    if (found == pairs_.at().end()) return index;
+    auto found = at_.find(b);
+    if (found == at_.end()) return index;
     const size_t axis = found->second;
-    const bool pair = is_var(index[axis], outer_.var) && is_var(index[axis + 1], outer_.body[0].var);
-    index[axis] = pair ? var(both_) : index[axis] * Expr(b->type.dims[axis + 1]) + index[axis + 1];
+    const auto site = std::find_if(sites_.begin(), sites_.end(), [&](const Site& s) {
+      return is_var(index[axis], s.outer->var) && is_var(index[axis + 1], s.outer->body[0].var);
+    });
+    index[axis] =
+        site != sites_.end() ? var(site->both) : index[axis] * Expr(b->type.dims[axis + 1]) + index[axis + 1];
     index.erase(index.begin() + static_cast<ptrdiff_t>(axis) + 1);
     return index;
   }
@@ -104,14 +142,14 @@ class Merging {
     std::vector<Stmt> result;
     for (const Stmt& from : stmts) {
       Stmt s = from;
-      if (&from == &outer_) {
-        s.var = both_;
+      const auto site =
+          std::find_if(sites_.begin(), sites_.end(), [&](const Site& at) { return at.outer == &from; });
+      if (site != sites_.end()) {
+        s.var = site->both;
         s.hi = trips(from) * trips(from.body[0]);
         s.body = body(from.body[0].body);
       } else {
-        for (Expr* e : {&s.lo, &s.hi, &s.value})
-          if (e->get()) *e = rewrite_(*e);
-        for (Expr& e : s.index) e = rewrite_(e);
+        rewrite_own(s, rewrite_);
         if (s.kind == StmtKind::store) {
           s.index = index(s.buffer.get(), s.index);
           s.buffer = replaced(s.buffer);
@@ -124,9 +162,8 @@ class Merging {
   }
 
   const Kernel& kernel_;
-  const Stmt& outer_;
-  const Pairs& pairs_;
-  const VarRef both_;
+  std::map<const Buffer*, size_t> at_;
+  std::vector<Site> sites_;
   std::map<const Buffer*, BufferRef> buffers_;
   Rewriter rewrite_{[this](const Expr& e) {
     return e->op == ScalarOp::load ? load(replaced(e->buffer), index(e->buffer.get(), e->args)) : e;

@@ -41,13 +41,30 @@ static Rewriter replacer(const Replace& r) {
 
 Expr replace(const Expr& e, const Replace& r) { return replacer(r)(e); }
 
-namespace {
-// In the expressions of the statement itself, not of its body.
-void replace_own(Stmt& s, const Replace& r) {
-  Rewriter rewrite = replacer(r);
+void rewrite_own(Stmt& s, Rewriter& rewrite) {
   for (Expr* e : {&s.lo, &s.hi, &s.value})
     if (e->get()) *e = rewrite(*e);
   for (Expr& e : s.index) e = rewrite(e);
+}
+
+bool reads(const std::vector<Stmt>& body, const Buffer* b) {
+  return std::any_of(body.begin(), body.end(), [&](const Stmt& s) {
+    bool found = reads(s.body, b);
+    each_load(s, b, [&](const auto&) { found = true; });
+    return found;
+  });
+}
+
+int stores(const std::vector<Stmt>& body, const Buffer* b) {
+  int count = 0;
+  for (const Stmt& s : body) count += (s.kind == StmtKind::store && s.buffer.get() == b) + stores(s.body, b);
+  return count;
+}
+
+namespace {
+void replace_own(Stmt& s, const Replace& r) {
+  Rewriter rewrite = replacer(r);
+  rewrite_own(s, rewrite);
 }
 }  // namespace
 

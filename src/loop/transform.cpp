@@ -22,11 +22,11 @@ struct StepRow {
 };
 // Indexed by Step::Kind.
 constexpr StepRow kRows[Step::parallel + 1] = {
-    {"split", true, true, true},      {"fuse", false, true, false},    {"merge", false, true, false},
-    {"reorder", false, true, false},  {"hoist", false, false, false},  {"sink", false, false, false},
-    {"taps", false, false, false},    {"slide", true, false, false},   {"interchange", false, true, false},
-    {"peel", false, false, false},    {"unroll", false, false, false}, {"vectorize", false, false, false},
-    {"parallel", false, false, false}};
+    {"split", true, true, true},        {"fuse", false, true, false},     {"merge", false, true, false},
+    {"reorder", false, true, false},    {"hoist", false, false, false},   {"sink", false, false, false},
+    {"taps", false, false, false},      {"slide", true, false, false},    {"interchange", false, true, false},
+    {"stage", false, true, false},      {"peel", false, false, false},    {"unroll", false, false, false},
+    {"vectorize", false, false, false}, {"parallel", false, false, false}};
 
 std::string to_string(const Step& s) {
   const StepRow& row = kRows[s.kind];
@@ -78,8 +78,9 @@ class Transform {
         return split(s);
       case Step::fuse:
         return fuse(s);
-      case Step::merge:  // these two look at the kernel's arguments too
+      case Step::merge:  // these look at the kernel's arguments too
       case Step::hoist:
+      case Step::stage:
         break;
       case Step::reorder:
         return reorder(s);
@@ -162,9 +163,7 @@ class Transform {
       return e->op == ScalarOp::mod ? e->args[0] : Expr(0);
     });
     for (Stmt& s : body) {
-      for (Expr* e : {&s.lo, &s.hi, &s.value})
-        if (e->get()) *e = rewrite(*e);
-      for (Expr& e : s.index) e = rewrite(e);
+      rewrite_own(s, rewrite);
       within(s.body, v, n);
     }
   }
@@ -478,9 +477,7 @@ class Transform {
   }
   Stmt expand(const Stmt& from, const Sinking& k, Rewriter& rewrite) const {
     Stmt s = from;
-    for (Expr* e : {&s.lo, &s.hi, &s.value})
-      if (e->get()) *e = rewrite(*e);
-    for (Expr& e : s.index) e = rewrite(e);
+    rewrite_own(s, rewrite);
     if (s.kind == StmtKind::store && k.expanded.count(s.buffer.get())) {
       s.buffer = k.renamed.buffers.at(s.buffer.get());
       add_axis(s.index, k);
@@ -618,6 +615,8 @@ Kernel transformed(const Kernel& k, const Schedule& schedule) {
       result = merge(result, s.axis, s.other);
     else if (s.kind == Step::hoist)
       result = hoist(result, s.axis);
+    else if (s.kind == Step::stage)
+      result = stage(result, s.axis, s.other);
     else
       result.body = Transform(s).run(result.body);
   }

@@ -14,6 +14,8 @@ using loop::BufferRef;
 using loop::Kernel;
 using Inside = std::function<bool(const Value*)>;
 
+constexpr int64_t kMostLoads = 2;  // of each element by the nest that makes it itself
+
 bool is_among(const std::vector<Node*>& nodes, const Node* n) {
   return std::find(nodes.begin(), nodes.end(), n) != nodes.end();
 }
@@ -37,8 +39,11 @@ class Joining {
 
   JoinedKernel take() {
     share_arguments();
+    std::stable_partition(kernel_.args.begin(), kernel_.args.end(),
+                          [](const BufferRef& b) { return b->space != loop::Space::workspace; });
     JoinedKernel joined;
-    for (const BufferRef& b : kernel_.args) joined.args.push_back(value_of(b));
+    for (const BufferRef& b : kernel_.args)
+      if (b->space != loop::Space::workspace) joined.args.push_back(value_of(b));
     kernel_ = loop::merged(std::move(kernel_));
     name_arguments();
     loop::tidy_names(kernel_);
@@ -77,7 +82,8 @@ class Joining {
     return false;
   }
 
-  // A nest that reads what pointwise nodes have made, all of which then stays inside.
+  // A nest that reads what pointwise nodes have made, all of which then stays inside: in a register where it is read
+  // once or twice, else in a stage in front.
   bool prepend(const Node& n) {
     const Kernel nest = lowered(n);
     for (const Node* before : nodes_) {
@@ -88,10 +94,14 @@ class Joining {
     for (size_t i = 0; i < n.inputs().size(); ++i) {
       const Value* v = n.in(static_cast<int>(i));
       if (!made(v)) continue;
-      std::optional<Kernel> joined = loop::prepend(kernel_, result_buffer(v), nest, nest.args[i]);
+      const bool often = loads_often(nest, nest.args[i]);
+      std::optional<Kernel> joined =
+          (often ? loop::in_front : loop::prepend)(kernel_, result_buffer(v), nest, nest.args[i]);
       if (!joined) return false;
       kernel_ = std::move(*joined);
-      return forward(n, nest);
+      if (!often) return forward(n, nest);
+      return std::count_if(n.inputs().begin(), n.inputs().end(), [&](const Value* in) { return made(in); }) ==
+             1;
     }
     return false;
   }
@@ -126,7 +136,8 @@ class Joining {
     std::vector<BufferRef> args;
     for (const BufferRef& b : kernel_.args) {
       auto there = std::find_if(args.begin(), args.end(), [&](const BufferRef& a) {
-        return a->space == b->space && a->type == b->type && value_of(a) == value_of(b);
+        return b->space != loop::Space::workspace && a->space == b->space && a->type == b->type &&
+               value_of(a) == value_of(b);
       });
       if (there == args.end())
         args.push_back(b);
@@ -142,7 +153,9 @@ class Joining {
     int ins = 0, outs = 0;
     for (BufferRef& b : kernel_.args) {
       auto named = std::make_shared<loop::Buffer>(*b);
-      named->name = b->space == loop::Space::in ? fmt::format("in{}", ins++) : fmt::format("out{}", outs++);
+      named->name = b->space == loop::Space::workspace ? "z"
+                    : b->space == loop::Space::in      ? fmt::format("in{}", ins++)
+                                                       : fmt::format("out{}", outs++);
       r.buffers[b.get()] = named;
       b = std::move(named);
     }
@@ -156,6 +169,10 @@ class Joining {
 };
 
 }  // namespace
+
+bool loads_often(const loop::Kernel& nest, const BufferRef& b) {
+  return loop::loads(nest, b) > kMostLoads * b->type.elements();
+}
 
 std::optional<JoinedKernel> lower_nodes(const std::vector<Node*>& nodes, const Inside& inside) {
   if (nodes.size() == 1) {

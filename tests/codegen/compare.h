@@ -30,7 +30,7 @@ std::vector<void*> pointers(std::vector<Guarded>&);
 // Where two results differ, for a failure message; empty if they agree. NaN equals NaN.
 std::string difference(Guarded& expected, Guarded& got);
 
-// Interprets `plain` and runs `scheduled` compiled, in 1, 2 and 3 pieces. Every argument must end the same.
+// Interprets `plain` and runs `scheduled` compiled, in 1, 2 and 3 pieces. Every argument but workspace must end the same.
 void expect_same(const loop::Kernel& plain, const loop::Kernel& scheduled, const Target&,
                  Fill = Fill::ordinary, int integers = 4);
 inline void expect_same(const loop::Kernel& plain, const Target& t, Fill fill = Fill::ordinary,

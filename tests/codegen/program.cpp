@@ -108,6 +108,34 @@ TEST(Program, TrainsLikeTheInterpreter) {
   }
 }
 
+// What a product reads of a large input goes through no memory.
+TEST(Program, StagesLikeTheInterpreter) {
+  const auto make = [] {
+    auto g = std::make_unique<Graph>("large");
+    const auto param = [&](const char* name, Dims dims) {
+      const Type type{DType::f32, dims};
+      return g->add_param(name, type, make_data(random_floats(type.elements(), 1)));
+    };
+    Value* x = g->add_input("x", {DType::f32, {8192, 260}});
+    Builder b(*g);
+    Value* read = b.relu(b.add(x, param("b1", {260})));
+    g->add_output(b.add(b.matmul(read, param("w", {260, kClasses})), param("b2", {kClasses})), "scores");
+    return g;
+  };
+  PassOptions passes;
+  passes.losses = {parse_loss("cross-entropy")};
+  passes.freeze = {"b1", "w"};
+  for (const bool alone : {false, true}) {
+    Compiled c = compile(make, passes, {});
+    EXPECT_EQ(std::count_if(c.program.kernels.begin(), c.program.kernels.end(),
+                            [](const CompiledKernel& k) {
+                              return loop::to_string(k.schedule).find(" stage(") != std::string::npos;
+                            }),
+              1);
+    expect_training_like_interpreter(std::move(c), alone);
+  }
+}
+
 TEST(Program, SwitchesKeepEveryBit) {
   expect_training_like_interpreter(compile("adam", [](CompileOptions& o) { o.schedule = false; }));
   expect_training_like_interpreter(compile("adam", [](CompileOptions& o) { o.share_kernels = false; }));

@@ -174,6 +174,28 @@ TEST(Schedule, WeightGradientsInChunks) {
   EXPECT_EQ(gradient(1 << 20, 4, 8), tile + " split(c.o,2) interchange(c.o.i,chunk) parallel(c.o.o)");
 }
 
+// What a product reads is made for several of its tiles at once; where one row of it is large, all of it beforehand.
+TEST(Schedule, Stages) {
+  auto product = [](int64_t terms) {
+    return chosen(fmt::format(
+        R"(kernel @mm(in a: f32[640,{0}], in s: f32[{0}], in b: f32[{0},16], out y: f32[640,16], workspace z: f32[640,{0}]) {{
+      each p in 0..640 {{ each q in 0..{0} {{ z[p,q] = a[p,q] * (1 / sqrt(s[q])) }} }}
+      each i in 0..640 {{ each j in 0..16 {{
+        reg acc: f32
+        acc = 0
+        for k in 0..{0} {{ acc = fma(z[i,k], b[k,j], acc) }}
+        y[i,j] = acc
+      }} }} }})",
+        terms));
+  };
+  const std::string tile =
+      "split(i,4) sink(i.i) unroll(i.i) sink(j) split(j,8,j.r0) vectorize(j.i) unroll(j.o)";
+  EXPECT_EQ(product(100), tile +
+                              " split(i.o,10) stage(i.o.o,z) reorder(p,q) hoist(q) sink(q) split(q,8,q.r0) "
+                              "split(q.r0,4,q.r1) vectorize(q.i) vectorize(q.r0.i) parallel(i.o.o)");
+  EXPECT_EQ(product(8192), tile + " split(q,8,q.r0) vectorize(q.i) parallel(p) parallel(i.o)");
+}
+
 // Small windows, each channel by itself: tiles of pixels that share what they load, those at the edges apart.
 
 TEST(Schedule, DepthwiseConvolutions) {

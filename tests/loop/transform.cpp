@@ -101,6 +101,7 @@ TEST(Transform, AnyScheduleGivesTheSameBits) {
         if (step.kind == Step::fuse || step.kind == Step::merge || step.kind == Step::reorder ||
             step.kind == Step::interchange)
           step.other = names[random() % 2 ? (i + 1) % names.size() : random() % names.size()];
+        if (step.kind == Step::stage) step.other = k.args.back()->name;
         try {
           k = loop::apply(k, {step});
         } catch (const std::logic_error&) {

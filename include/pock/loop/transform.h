@@ -22,7 +22,7 @@ struct Step {
             // loop behind it, called `other` or else i.i as well
     fuse,   // each i directly around each j: one loop i over both
     merge,  // each i directly around each j, whose every access has them as neighbours i,j: one loop i and one
-            // axis of those buffers
+            // axis of those buffers; likewise the loops that fill a workspace among these along that axis
     reorder,  // each i directly around each j: j around i
     hoist,  // each i: what the loops inside compute from i alone is computed once in front of them, into registers
     sink,  // each i into its body: around every statement, inside the loops there; registers get an axis
@@ -32,6 +32,8 @@ struct Step {
             // whole blocks
     interchange,  // each i around a `for` j among other statements: j around i, in front of it and behind it i alone;
                   // what registers hold from one to the next gets an axis in front
+    stage,  // the nest in front that fills the workspace `other` moves into the body of i, where each iteration makes
+            // what it reads of that, in a register buffer of that size
     peel,       // each i: the range where every clipped bound inside stays the same becomes a loop i.m
     unroll,     // constant extent
     vectorize,  // each i of constant extent
@@ -39,7 +41,7 @@ struct Step {
   } kind;
   std::string axis;
   int64_t number = 0;  // split, slide: n
-  std::string other;   // fuse, merge, reorder, interchange: j
+  std::string other;   // fuse, merge, reorder, interchange: j; stage: the buffer
 };
 using Schedule = std::vector<Step>;
 
@@ -62,6 +64,10 @@ std::optional<Kernel> append(const Kernel& first, const BufferRef& stored, const
 // `first`, `each` loops around a body without loops, runs that body for an element wherever `second` loads it.
 std::optional<Kernel> prepend(const Kernel& first, const BufferRef& stored, const Kernel& second,
                               const BufferRef& loaded);
+// `first`, `each` loops around a body without loops, runs in front of `second`; a workspace in the place of both arguments
+// holds what it makes.
+std::optional<Kernel> in_front(const Kernel& first, const BufferRef& stored, const Kernel& second,
+                               const BufferRef& loaded);
 // Every load of `loaded` stands behind a store of the same element to `stored`, and takes it from a register instead;
 // `loaded` is no argument any more.
 std::optional<Kernel> forward(Kernel, const BufferRef& stored, const BufferRef& loaded);
@@ -83,6 +89,11 @@ bool mergeable(const Kernel&, const std::string& i, const std::string& j);
 Kernel merged(Kernel);
 // Whether hoist(i) applies.
 bool hoistable(const Kernel&, const std::string& i);
+// The most bytes that stage(i,z) gives an iteration, or -1 where it does not apply.
+int64_t staged_bytes(const Kernel&, const std::string& i, const std::string& z);
+// How many elements of the buffer a result sums up, where every load has along each axis a loop over all of it, so that
+// results along other axes read other elements; else 0.
+int64_t row_elements(const Kernel&, const BufferRef&);
 // Iterations of a loop, or -1 where their number is not constant.
 int64_t trips(const Stmt&);
 // exp, log, tanh, erf, pow in terms of the other operations (math.cpp).

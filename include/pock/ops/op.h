@@ -229,8 +229,11 @@ loop::Kernel lower_update(const Node&);
 
 struct JoinedKernel {
   loop::Kernel kernel;
-  std::vector<const Value*> args;  // what its arguments are
+  std::vector<const Value*> args;  // what its arguments are but for the workspace behind them
 };
+// Whether the nest of a node loads each element of an argument more than once or twice: then, if it shares a kernel with
+// the pointwise nodes that make them, those fill a workspace in front of it, from where the schedule moves them.
+bool loads_often(const loop::Kernel& nest, const loop::BufferRef&);
 // The kernel of nodes that share a number (Node::kernel), or of one alone. Values that stay inside are not stored. None
 // where the nodes cannot be one kernel: all but one are pointwise, and what stands before that one must stay inside.
 std::optional<JoinedKernel> lower_nodes(const Graph&, const std::vector<Node*>& nodes);
