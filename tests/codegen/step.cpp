@@ -96,7 +96,9 @@ Learned train_both_ways(Program& program, int64_t classes, bool alone) {
                                                    : step.memory.params;
       const std::string bytes(block + t.offset, t.bytes);
       EXPECT_EQ(std::memcmp(bytes.data(), m.raw(v)->data(), bytes.size()), 0) << name << " after step " << s;
-      learned.tensors[name] = bytes;
+      std::string in_order(static_cast<size_t>(v->type.elements()) * sizeof(float), '\0');
+      unpack(v->type, bytes.data(), in_order.data());
+      learned.tensors[name] = in_order;
     }
   }
   return learned;

@@ -38,7 +38,7 @@ std::vector<int32_t> random_ids(int64_t n, int64_t classes, unsigned seed);
 struct Learned {
   std::vector<float> losses;  // of each step
   std::map<std::string, std::string>
-      tensors;  // bytes of parameters, statistics and optimizer state at the end
+      tensors;  // bytes of parameters, statistics and optimizer state at the end, in the model's order
 };
 // Trains for three steps on random samples, compiled and interpreted: every bit must be the same after each.
 // `alone`: the program is given no threads.
