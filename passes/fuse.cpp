@@ -39,13 +39,18 @@ class Fusing {
  public:
   explicit Fusing(Graph& g) : g_(g) {
     for (const Node* n : g.nodes()) next_ = std::max(next_, n->kernel + 1);
+    find_parts();
   }
 
   int run() {
-    find_parts();
     chains([](const Nodes& first, const Node& n) { return is_pointwise(first) && !updates_something(&n); });
     spread();
-    chains([](const Nodes&, const Node&) { return true; });
+    chains([](const Nodes&, const Node& n) { return !updates_something(&n); });
+    return changed_;
+  }
+
+  int run_updates() {
+    chains([](const Nodes&, const Node& n) { return updates_something(&n); });
     return changed_;
   }
 
@@ -335,5 +340,8 @@ int fuse(Graph& g, const PassOptions&) {
   // Moved nodes would read memory that others were given in the old order.
   return shares_memory(g) ? 0 : Fusing(g).run();
 }
+
+// The step of an optimizer in the kernel of its gradient, which then never lies in memory.
+int fused_update(Graph& g, const PassOptions&) { return shares_memory(g) ? 0 : Fusing(g).run_updates(); }
 
 }  // namespace pock

@@ -31,6 +31,10 @@ const std::vector<Pass>& training_pipeline() {
       {"layout", layout, "channels last, filters in panels; when only memory is left to decide", true},
       {"fuse", fuse, "nodes that pass on elements share a kernel; behind layout, before memory is shared",
        true},
+      {"fused_update", fused_update,
+       "a gradient goes to the optimizer's step in a register; last of what fuses, as that reads old weights",
+       true},
+      {"reorder", reorder, "kernels, for fewer bytes alive at once; behind fuse, which makes them", true},
       {"inplace", inplace, "results take over dying inputs; last, for it depends on the order", true},
   };
   return passes;
@@ -49,6 +53,7 @@ const std::vector<Pass>& inference_pipeline() {
       {"dce", dce, "indices of max pooling and the like", true},
       {"layout", layout, "as in training", true},
       {"fuse", fuse, "as in training", true},
+      {"reorder", reorder, "as in training", true},
       {"inplace", inplace, "as in training", true},
   };
   return passes;

@@ -133,12 +133,14 @@ int64_t memory_bound(const Graph& g, const PassOptions& options, std::initialize
   std::unique_ptr<Graph> rest = g.clone();
   for (PassFn pass : first) pass(*rest, options);
   inplace(*rest, options);
-  return plan_memory(*rest).lower_bound;
+  const std::vector<int64_t> live = live_bytes(find_blocks(*rest), rest->node_count());
+  return *std::max_element(live.begin(), live.end());
 }
 
 int recompute(Graph& g, const PassOptions& options) {
+  auto bound = [&](const Graph& graph) { return memory_bound(graph, options, {layout}); };
   std::unique_ptr<Graph> trial = g.clone();
-  if (!Recompute(*trial).run() || memory_bound(*trial, options) >= memory_bound(g, options)) return 0;
+  if (!Recompute(*trial).run() || bound(*trial) >= bound(g)) return 0;
   return Recompute(g).run();
 }
 

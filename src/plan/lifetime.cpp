@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "blocks.h"
+#include "place.h"
 #include "pock/ir/storage.h"
 #include "pock/ops/op.h"
 

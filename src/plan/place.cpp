@@ -2,11 +2,11 @@
 // lowest, among the blocks it shares a moment with; what matters is the order. Several orders are tried, then
 // the best is improved: a block that reaches the top, or one that stands in its way, is moved forward for as
 // long as that does no harm.
+#include "place.h"
+
 #include <algorithm>
 #include <numeric>
 #include <random>
-
-#include "blocks.h"
 
 namespace pock {
 namespace {

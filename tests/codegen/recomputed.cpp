@@ -192,7 +192,7 @@ TEST(RecomputedTooLate, IsRefused) {
       const Case c{first, optimizer, true, {}};
       std::unique_ptr<Graph> g = step_before_cse(c, true);
       run_passes(*g, passes_from("cse", true), options_of(c),
-                 {{"recompute", "layout", "fuse", "inplace"}, nullptr});
+                 {{"recompute", "layout", "fuse", "fused_update", "reorder", "inplace"}, nullptr});
       const Plan plan = plan_memory(*g);
       EXPECT_EQ(find_fault(*g), "");
       EXPECT_EQ(refusal(*g, plan), "");

@@ -33,7 +33,9 @@ int immediate_update(Graph&, const PassOptions&);  // moves updates up to their 
 int recompute(Graph&, const PassOptions&);         // copies cheap nodes into the backward part
 int masks(Graph&, const PassOptions&);             // saves one bit where that is all that counts
 int fuse(Graph&, const PassOptions&);              // what one node makes goes to the next in a register
+int fused_update(Graph&, const PassOptions&);      // nor is a gradient stored that only a step reads
 int layout(Graph&, const PassOptions&);            // channels last, filters in the order kernels read them
+int reorder(Graph&, const PassOptions&);           // kernels in the order in which least is alive
 int inplace(Graph&, const PassOptions&);           // results that take over a dying input's memory
 
 // The most bytes alive at one node once `first` and `inplace` have run: what passes that save memory compare.

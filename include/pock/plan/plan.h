@@ -40,6 +40,11 @@ struct Plan {
   const Node* peak_node = nullptr;
 };
 
+// Blocks with sizes rounded up to the alignment and lifetimes, without offsets.
+std::vector<Block> find_blocks(const Graph&, const PlanOptions& = {});
+// The bytes alive at every node.
+std::vector<int64_t> live_bytes(const std::vector<Block>&, size_t nodes);
+
 Plan plan_memory(const Graph&, const PlanOptions& = {});
 // Throws std::logic_error where two live values overlap, a block leaves the arena, or an offset is missing.
 void check_plan(const Graph&, const Plan&, const PlanOptions& = {});
