@@ -76,8 +76,9 @@ class Masks {
 }  // namespace
 
 int masks(Graph& g, const PassOptions& options) {
+  auto bound = [&](const Graph& graph) { return memory_bound(graph, options, {layout}); };
   std::unique_ptr<Graph> trial = g.clone();
-  if (!Masks(*trial).run() || memory_bound(*trial, options) >= memory_bound(g, options)) return 0;
+  if (!Masks(*trial).run() || bound(*trial) >= bound(g)) return 0;
   return Masks(g).run();
 }
 

@@ -1,6 +1,7 @@
 // Of a weight that is trained in part, only that part's gradient is computed, from only those channels of its input: what
 // takes some elements of a result moves in front of the node that makes it.
 #include <algorithm>
+#include <span>
 
 #include "pock/ir/storage.h"
 #include "pock/ops/op.h"
@@ -8,6 +9,8 @@
 
 namespace pock {
 namespace {
+
+constexpr size_t kMostTrials = 16;  // of taking early
 
 using Slices = std::vector<std::optional<Slice>>;
 
@@ -65,8 +68,9 @@ bool push(Graph& g, Node* take) {
   return true;
 }
 
-// Forward results that the backward part only takes some elements of: they are taken at once, so that the rest can die.
-int take_early(Graph& g) {
+// What takes some elements of a forward result for the backward part, which reads nothing else of it: taken at once, the
+// rest could die.
+std::vector<Node*> late(const Graph& g) {
   const Positions at = positions(g);
   const int loss = at.at(loss_node(g));
   auto backward_readers = [&](auto& self, const Value* v) -> int {
@@ -75,16 +79,38 @@ int take_early(Graph& g) {
       count += user->op->is_view() ? self(self, user->out()) : at.at(user) > loss;
     return count;
   };
-  int moved = 0;
+  std::vector<Node*> found;
   for (Node* n : g.nodes()) {
     if (at.at(n) <= loss || !taken(*n)) continue;
-    Value* from = n->in(0);
+    const Value* from = n->in(0);
     if (!from->node || at.at(from->node) > loss || !is_open(*n) || !is_open(*from->node)) continue;
     const Value* base = from;
     while (base->node && base->node->op->is_view()) base = base->node->in(0);
-    if (base->kind != ValueKind::result || backward_readers(backward_readers, base) != 1) continue;
-    g.move_before(n, g.next(from->node));
-    ++moved;
+    if (base->kind == ValueKind::result && backward_readers(backward_readers, base) == 1) found.push_back(n);
+  }
+  return found;
+}
+
+// One by one, or of many a few neighbours at once, where that needs no more memory with what recompute and masks then save.
+int take_early(Graph& g, const PassOptions& options) {
+  auto bound = [&] { return memory_bound(g, options, {recompute, masks, layout}); };
+  const std::vector<Node*> takes = late(g);
+  const size_t group = takes.size() / kMostTrials + 1;
+  int moved = 0;
+  int64_t reached = takes.empty() ? 0 : bound();
+  for (size_t first = 0; first < takes.size(); first += group) {
+    const std::span some = std::span(takes).subspan(first, std::min(group, takes.size() - first));
+    std::vector<Node*> places;
+    for (Node* n : some) {
+      places.push_back(g.next(n));
+      g.move_before(n, g.next(n->in(0)->node));
+    }
+    if (const int64_t now = bound(); now <= reached) {
+      reached = now;
+      moved += static_cast<int>(some.size());
+    } else {
+      for (size_t i = some.size(); i-- > 0;) g.move_before(some[i], places[i]);
+    }
   }
   return moved;
 }
@@ -102,11 +128,7 @@ int slices(Graph& g, const PassOptions& options) {
         break;
       }
   }
-  if (!moved) return 0;
-  std::unique_ptr<Graph> early = g.clone();
-  auto bound = [&](const Graph& graph) { return memory_bound(graph, options, {recompute, masks}); };
-  if (take_early(*early) && bound(*early) < bound(g)) moved += take_early(g);
-  return moved;
+  return moved ? moved + take_early(g, options) : 0;
 }
 
 }  // namespace pock
