@@ -248,6 +248,23 @@ const OpDef kGather{
     .moves = true,
 };
 
+// Of few elements each one of a long axis looks for its own: it is stored once, so its reader may share the kernel, and
+// the gradient of a table of embeddings need not be in memory to be applied.
+constexpr int64_t kFewPlaces = 256;
+
+void gather_sums(NestArgs& n, int64_t axis, int64_t count) {
+  n.each(n.out_type().dims, [&](const std::vector<Expr>& out) {
+    auto acc = n.reg("acc", loop::lit(0));
+    n.loop("k", 0, count, [&](Expr k) {
+      std::vector<Expr> in = out;
+      in[axis] = k;
+      n.when(index_at(n, 1, k, n.out_type().dims[axis]) == out[axis],
+             [&] { n.set(acc, load(acc) + n.in(0, in)); });
+    });
+    n.out(0, out, load(acc));
+  });
+}
+
 const OpDef kGatherGrad{
     .name = "gather_grad",
     .doc =
@@ -271,6 +288,7 @@ const OpDef kGatherGrad{
     .gradient = Gradient::none(kFirstOrderOnly),
     .lower = Nest([](NestArgs& n) {
       int64_t axis = axis_attr(n.node), size = n.node.integer("size"), count = n.in_type(1).dim(0);
+      if (count <= std::min(size, kFewPlaces)) return gather_sums(n, axis, count);
       Dims outer = n.out_type().dims, inner(outer.begin() + axis + 1, outer.end());
       outer.resize(axis);
       n.each(outer, [&](const std::vector<Expr>& before) {
