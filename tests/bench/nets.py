@@ -3,15 +3,20 @@
 
     nets.py FOLDER NET...     writes FOLDER/NET/model.onnx and, in info.json, the floating-point operations of a step
 
-A net is called mlp, lenet, resnet18@224, resnet50@224, mcunet-5fps@128 or mobilenetv2-WIDTH@SIZE, as in mobilenetv2-0.35@128.
+A net is called mlp, lenet, resnet18@224, resnet50@224, mcunet-5fps@128, encoder@TOKENS, or mobilenetv2-WIDTH@SIZE and
+proxyless-WIDTH@SIZE, as in mobilenetv2-0.35@128.
 """
 import argparse
 import json
 import pathlib
+import sys
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "train"))
+import text  # noqa: E402
 
 
 class Mlp(nn.Module):
@@ -71,21 +76,45 @@ class Classifier(nn.Module):
         return self.fc(torch.flatten(F.adaptive_avg_pool2d(self.features(x), 1), 1))
 
 
-def mobilenetv2(width, size, classes=1000):
+def inverted_residuals(width, size, classes, stages, least):
+    """A net of `stages`: channels, and of each block its widening, kernel and stride."""
     def channels(n):  # multiples of 8, never below 90 % of what was asked for
         n *= width
         rounded = max(8, int(n + 4) // 8 * 8)
         return rounded + 8 if rounded < 0.9 * n else rounded
 
-    cin, last = channels(32), max(1280, int(1280 * width))
+    cin, last = channels(32), max(least, int(1280 * width))
     layers = [conv_norm(3, cin, 3, 2, act=nn.ReLU6)]
-    for expand, cout, repeats, stride in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
-                                          (6, 160, 3, 2), (6, 320, 1, 1)):
-        for i in range(repeats):
-            layers.append(InvertedResidual(cin, cin * expand, channels(cout), 3, stride if i == 0 else 1))
+    for cout, blocks in stages:
+        for expand, kernel, stride in blocks:
+            layers.append(InvertedResidual(cin, cin * expand, channels(cout), kernel, stride))
             cin = channels(cout)
     layers.append(conv_norm(cin, last, 1, act=nn.ReLU6))
     return Classifier(nn.Sequential(*layers), last, size, classes)
+
+
+def mobilenetv2(width, size, classes=1000):
+    stages = [(cout, [(expand, 3, stride if i == 0 else 1) for i in range(repeats)])
+              for expand, cout, repeats, stride in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2),
+                                                    (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))]
+    return inverted_residuals(width, size, classes, stages, 1280)
+
+
+def proxyless(width, size, classes=1000):
+    """The net that Cai 2019 found for phones."""
+    stages = ((16, ((1, 3, 1),)), (24, ((3, 5, 2), (3, 3, 1))), (40, ((3, 7, 2), (3, 3, 1), (3, 5, 1), (3, 5, 1))),
+              (80, ((6, 7, 2), (3, 5, 1), (3, 5, 1), (3, 5, 1))), (96, ((6, 5, 1), (3, 5, 1), (3, 5, 1), (3, 5, 1))),
+              (192, ((6, 7, 2), (6, 7, 1), (3, 7, 1), (3, 7, 1))), (320, ((6, 7, 1),)))
+    return inverted_residuals(width, size, classes, stages, 0)
+
+
+class Encoder(text.Encoder):
+    """BERT in small (MiniLM's size): 6 layers of width 384."""
+
+    def __init__(self, tokens):
+        super().__init__(tokens=8192, width=384, heads=12, inner=1536, positions=tokens, classes=10)
+        self.layers = nn.ModuleList(text.EncoderLayer(384, 12, 1536, nn.Identity) for _ in range(6))
+        self.shape, self.classes = (tokens,), 10
 
 
 # Channels inside, channels out, kernel, stride.
@@ -137,21 +166,32 @@ def make_net(name):
     family, _, width = family.partition("-")
     makers = {"mlp": Mlp, "lenet": LeNet,
               "mobilenetv2": lambda: mobilenetv2(float(width), int(size)),
+              "proxyless": lambda: proxyless(float(width), int(size)),
+              "encoder": lambda: Encoder(int(size)),
               "mcunet": lambda: mcunet(int(size)),
               "resnet18": lambda: resnet((2, 2, 2, 2), (3, 3), 1, int(size)),
               "resnet50": lambda: resnet((3, 4, 6, 3), (1, 3, 1), 4, int(size))}
     if family not in makers:
-        raise SystemExit(f"there is no net '{name}'; {__doc__.split(chr(10))[-2]}")
+        raise SystemExit(f"there is no net '{name}'; {chr(10).join(__doc__.split(chr(10))[-3:])}")
     return makers[family]()
+
+
+def example(net, batch):
+    """Inputs by name: images x, or ids, mask and types of tokens."""
+    if not isinstance(net, Encoder):
+        return {"x": torch.zeros(batch, *net.shape)}
+    ones = torch.ones(batch, *net.shape, dtype=torch.long)
+    return {"ids": ones, "mask": ones.clone(), "types": torch.zeros_like(ones)}
 
 
 def export(net, path):
     # The batch norms stay in eval mode, so that each is a node of its own; the outermost flag keeps equal tensors apart,
     # which the exporter would otherwise merge (see examples/fashion-mnist/export.py).
     net.eval().training = True
-    torch.onnx.export(net, torch.zeros(2, *net.shape), str(path), opset_version=13,
-                      training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False, input_names=["x"],
-                      output_names=["logits"], dynamic_axes={"x": {0: "N"}, "logits": {0: "N"}})
+    inputs = example(net, 2)
+    torch.onnx.export(net, tuple(inputs.values()), str(path), opset_version=14 if isinstance(net, Encoder) else 13,
+                      training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False, input_names=list(inputs),
+                      output_names=["logits"], dynamic_axes={name: {0: "N"} for name in (*inputs, "logits")})
 
 
 def step_flop(net):
@@ -162,11 +202,11 @@ def step_flop(net):
     def count(module, inputs, output):
         nonlocal total
         w = module.weight
-        positions = output[0, 0].numel() if isinstance(module, nn.Conv2d) else 1
+        positions = output[0, 0].numel() if isinstance(module, nn.Conv2d) else output[0].numel() // output.shape[-1]
         total += 2 * w.numel() * positions * (3 if inputs[0].requires_grad else 2)
 
     handles = [m.register_forward_hook(count) for m in net.modules() if isinstance(m, (nn.Conv2d, nn.Linear))]
-    net.eval()(torch.zeros(1, *net.shape))
+    net.eval()(*example(net, 1).values())
     for h in handles:
         h.remove()
     return total

@@ -112,6 +112,19 @@ TEST_F(Pair, TheArenaIsUsedToItsEnd) {
   }
 }
 
+// Whatever is trained.
+TEST_F(Pair, TheArenaOfASchemeIsUsedToItsEnd) {
+  const std::string quarter = std::string(kSourceDir) + "/tests/train/schemes/quarter.toml";
+  for (const char* name : {"bn_cnn", "mobile", "ds_cnn", "size_33x17"})
+    for (const std::string& scheme : {std::string("full"), std::string("head"), std::string("bias-only"),
+                                      std::string("last:2"), quarter}) {
+      SCOPED_TRACE(name + (" " + scheme));
+      prepare(name, {"--bn", "frozen", "--sparse-scheme", scheme});
+      drive({"threads=2", "train=2", "eval", "full"});
+      ASSERT_FALSE(HasFatalFailure());
+    }
+}
+
 // The library counts batches, the trainer steps; both begin another epoch where no whole step is left.
 TEST_F(Pair, StepsOfSeveralBatches) {
   prepare("bn_cnn", {"--accumulate", "3", "--clip-norm", "1", "--schedule", "linear:steps=50"}, "adam");
