@@ -3,6 +3,7 @@
 
     compare.py                          the nets and batches of CASES
     compare.py resnet18@224:8 lenet:1   others
+    compare.py encoder@16:8:attention:2 one with a sparse scheme
     compare.py --write docs/performance.md
     compare.py --plot steps.png         MobileNetV2: step time against batch and against width
 
@@ -15,7 +16,8 @@ had of the core, which on a quiet machine is the time on the wall; elsewhere a l
 short one. The FMA peak is measured before and after; where it moved by more than 3 %, the net is measured again.
 
 Memory is the highest RssAnon of the whole trainer program, and for PyTorch the highest VmHWM less VmRSS after importing it,
-of its better layout. Needs Debian's python3-torch with OpenBLAS, python3-onnx, python3-numpy and, for --plot, python3-matplotlib.
+of its better layout. With a sparse scheme both sides train the same tensors, `full` all of them, and batch norms use their
+running statistics. Needs Debian's python3-torch with OpenBLAS, python3-onnx, python3-numpy and, for --plot, python3-matplotlib.
 """
 import argparse
 import ctypes
@@ -53,10 +55,20 @@ class Case:
     batch: int
     wanted: tuple = ()      # how many times faster than default and than tuned
     memory: float = None    # wanted share of PyTorch's memory
+    scheme: str = ""        # "": everything, with batch norm in training mode
+    than_full: float = None  # wanted times faster than the scheme `full`
 
     @property
     def name(self):
-        return f"{self.net}:{self.batch}"
+        return f"{self.net}:{self.batch}" + (f":{self.scheme}" if self.scheme else "")
+
+    def flags(self, info):
+        """Of pockc, besides those that all cases have."""
+        return POCKC if not self.scheme else [*POCKC, "--sparse-scheme", self.scheme,
+                                              *(["--bn", "frozen"] if info["batch_norm"] else [])]
+
+    def folder(self, place):
+        return place.folder / self.net / self.name.replace("/", "_")
 
 
 CASES = [Case("mlp", 1, (7, 7)), Case("lenet", 1, (6, 6)),
@@ -65,6 +77,9 @@ CASES = [Case("mlp", 1, (7, 7)), Case("lenet", 1, (6, 6)),
          Case("mcunet-5fps@128", 8, (2.3, 2.0)),
          Case("resnet18@224", 1, (1.5, 1.35)), Case("resnet18@224", 8, (1.05, 1.0), 0.50),
          Case("resnet50@224", 8, (1.2, 1.05))]
+SPARSE = [Case("mobilenetv2-1.0@224", 8, scheme="full"),
+          Case("mobilenetv2-1.0@224", 8, scheme="expand-convs:6", than_full=1.7),
+          Case("encoder@16", 8, scheme="full"), Case("encoder@16", 8, scheme="attention:2", than_full=1.7)]
 PLOT_BATCHES = [Case("mobilenetv2-0.35@128", n) for n in (1, 2, 4, 8, 16, 32)]
 PLOT_WIDTHS = [Case(f"mobilenetv2-{w}@128", 8) for w in (0.35, 0.5, 0.75, 1.0, 1.4)]
 
@@ -150,19 +165,21 @@ class Pock:
     """A case, compiled as a program and as a library."""
 
     def __init__(self, case, place):
-        self.place, self.folder = place, place.folder / case.net / str(case.batch)
-        model = place.folder / case.net / "model.onnx"
-        command = [place.pockc, "compile", model, "--batch", case.batch, *POCKC]
+        self.place, self.folder = place, case.folder(place)
+        model, info = place.folder / case.net / "model.onnx", info_of(case.net, place)
+        self.data = [f"{'' if len(info['inputs']) == 1 else name + '='}{self.folder / name}.npy" for name in info["inputs"]]
+        command = [place.pockc, "compile", model, "--batch", case.batch, *case.flags(info)]
         run([*command, "-o", self.folder / "trainer", "--report", self.folder / "report.json"])
         self.report = json.loads((self.folder / "report.json").read_text())
         run([*command, "--emit", "lib", "-o", self.folder / "net"])
-        run(["cc", "-O2", "-I", self.folder, HERE / "steps.c", self.folder / "libnet.a", "-o", self.folder / "steps"])
+        inputs = "-DINPUTS(F)=" + " ".join(f"F({name})" for name in info["inputs"])
+        run(["cc", "-O2", inputs, "-I", self.folder, HERE / "steps.c", self.folder / "libnet.a", "-o", self.folder / "steps"])
 
     def losses_and_memory(self, step_seconds):
         """Of a run of the trainer that is long enough to be looked at."""
         steps = max(STEPS_COMPARED, min(20000, int(1 / step_seconds)))
         log = self.folder / "log"
-        argv = [self.folder / "trainer", "train", "--data", self.folder / "x.npy", "--labels", self.folder / "labels.npy",
+        argv = [self.folder / "trainer", "train", *(flag for data in self.data for flag in ("--data", data)), "--labels", self.folder / "labels.npy",
                 "--steps", steps, "--no-shuffle", "--threads", 1, "--log", "json"]
         with open(log, "w") as out:
             process = subprocess.Popen(self.place.argv(argv), stdout=out, stderr=subprocess.DEVNULL)
@@ -189,11 +206,13 @@ def make_batch(case, info, folder):
     """The same samples for both sides, in their own formats."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(2)
-    x = rng.standard_normal((case.batch, *info["shape"]), dtype=np.float32)
+    for name, below in info["inputs"].items():  # numbers, or of tokens integers below that
+        shape = (case.batch, *info["shape"])
+        x = rng.integers(0, below, shape) if below else rng.standard_normal(shape, dtype=np.float32)
+        np.save(folder / f"{name}.npy", x)
+        x.tofile(folder / f"{name}.bin")
     labels = rng.integers(0, info["classes"], case.batch)
-    np.save(folder / "x.npy", x)
     np.save(folder / "labels.npy", labels)
-    x.tofile(folder / "x.bin")
     labels.astype(np.int32).tofile(folder / "labels.bin")
 
 
@@ -216,20 +235,20 @@ def check_losses(case, ours, theirs, reference):
 
 
 def float64_losses(case, place, folder):
-    out = run(place.argv([*TORCH, folder, case.net, "float64"]), stdin=subprocess.DEVNULL)
+    out = run(place.argv([*TORCH, folder, case.net, "float64", case.scheme]), stdin=subprocess.DEVNULL)
     return json.loads(out.splitlines()[0])
 
 
 def measure(case, place, rounds, seconds):
     info = info_of(case.net, place)
-    folder = place.folder / case.net / str(case.batch)
+    folder = case.folder(place)
     make_batch(case, info, folder)
     pock = Pock(case, place)
     ours = Worker([folder / "steps", folder], {}, place)
     workers, losses = [ours], []
     try:
         for layout, tuned in SETTINGS:
-            workers.append(Worker([*TORCH, folder, case.net, layout], TUNED if tuned else {}, place))
+            workers.append(Worker([*TORCH, folder, case.net, layout, case.scheme], TUNED if tuned else {}, place))
             losses.append(workers[-1].answer())
         theirs = workers[1:]
         mine, memory = pock.losses_and_memory(min(ours.steps(3)))
@@ -260,7 +279,7 @@ def result(case, pock, ours, theirs, memory, their_memory, worst, faults, peaks,
     default, tuned = min(range(2), key=least.__getitem__), min(range(4), key=least.__getitem__)
     program = pock.folder / "trainer"
     return {
-        "net": case.net, "batch": case.batch, "commit": commit(), "flop": flop, "peak": max(peaks),
+        "net": case.net, "batch": case.batch, "scheme": case.scheme, "than_full": case.than_full, "commit": commit(), "flop": flop, "peak": max(peaks),
         "peak_moved": abs(peaks[0] - peaks[1]) > PEAK_TOLERANCE * max(peaks), "loss_distance": worst,
         "page_faults": faults,
         "seconds": min(ours.seconds), "median": statistics.median(ours.seconds), "steps": len(ours.seconds),
@@ -310,6 +329,18 @@ def memory_row(r):
             f"{r['page_faults']:.2g}", f"{r['compile_seconds']:.1f}", f"{r['program_without_weights'] / 1e3:.0f}")
 
 
+SPARSE_TIMES = ("net", "batch", "scheme", "pock ms", "PyTorch default", "tuned", "faster than default", "than tuned",
+                "faster than full", "wanted", "pock MiB", "PyTorch MiB", "commit")
+
+
+def sparse_row(r, results):
+    _, _, ms, _, default, tuned, _, than_default, than_tuned, _, commit = times_row(r)
+    full = [f["seconds"] for f in results if (f["net"], f["batch"], f["scheme"]) == (r["net"], r["batch"], "full")]
+    memory, theirs = (f"{r[key] / (1 << 20):.1f}" for key in ("memory", "pytorch_memory"))
+    return (r["net"], r["batch"], r["scheme"], ms, default, tuned, than_default, than_tuned,
+            f"{full[0] / r['seconds']:.2f}" if full else "", r["than_full"] or "", memory, theirs, commit)
+
+
 def line(cells):
     return "| " + " | ".join(map(str, cells)) + " |"
 
@@ -333,9 +364,17 @@ def write_table(path, heads, new_rows, keys):
     path.write_text(text[:start] + table(heads, rows) + text[end:])
 
 
+def tables(results):
+    """Heads, rows, and by how many cells a row is known."""
+    whole, sparse = ([r for r in results if bool(r["scheme"]) == s] for s in (False, True))
+    found = [(TIMES, [times_row(r) for r in whole], 2), (MEMORY, [memory_row(r) for r in whole], 2),
+             (SPARSE_TIMES, [sparse_row(r, results) for r in sparse], 3)]
+    return [t for t in found if t[1]]
+
+
 def write_rows(path, results):
-    for heads, row_of in ((TIMES, times_row), (MEMORY, memory_row)):
-        write_table(path, heads, map(row_of, results), 2)
+    for heads, rows, keys in tables(results):
+        write_table(path, heads, rows, keys)
 
 
 def plot(results, path):
@@ -381,10 +420,10 @@ class Clock:
 
 
 def parse_case(text):
-    net, _, batch = text.rpartition(":")
+    net, batch, scheme = (text.split(":", 2) + ["", ""])[:3]
     if not batch.isdigit() or not net or int(batch) < 1:
-        raise argparse.ArgumentTypeError(f"want NET:BATCH, as in resnet18@224:8, not '{text}'")
-    return next((c for c in CASES if c.name == text), Case(net, int(batch)))
+        raise argparse.ArgumentTypeError(f"want NET:BATCH or NET:BATCH:SCHEME, as in resnet18@224:8, not '{text}'")
+    return next((c for c in CASES + SPARSE if c.name == text), Case(net, int(batch), scheme=scheme))
 
 
 def measure_all(cases, place, rounds, seconds, keep=lambda results: None):
@@ -428,7 +467,8 @@ def need(*modules):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", type=parse_case, metavar="NET:BATCH")
+    parser.add_argument("cases", nargs="*", type=parse_case, metavar="NET:BATCH[:SCHEME]")
+    parser.add_argument("--sparse", action="store_true", help="the nets, batches and schemes of SPARSE")
     parser.add_argument("--pockc", type=pathlib.Path, default=ROOT / "build/release/tools/pockc")
     parser.add_argument("--rounds", type=int, default=3, help="turns for each side (default 3)")
     parser.add_argument("--seconds", type=float, default=1.0, help="of each turn, at least three steps (default 1)")
@@ -441,11 +481,13 @@ def main():
     if args.rounds < 1:
         parser.error("--rounds: want 1 at least")
     need("torch", "onnx", *(["matplotlib"] if args.plot else []))
-    cases = args.cases or ([] if args.plot else CASES)
+    cases = args.cases or (SPARSE if args.sparse else [] if args.plot else CASES)
     if args.plot:
         cases += [c for c in PLOT_BATCHES + PLOT_WIDTHS if c.name not in {k.name for k in cases}]
     if args.write:
-        write_rows(args.write, [])  # or it has no such tables, which is better known now
+        # Or it has no such tables, which is better known now.
+        for heads in {SPARSE_TIMES} if all(c.scheme for c in cases) else {TIMES, MEMORY}:
+            write_table(args.write, heads, [], 2)
 
     def keep(results):
         if args.json:
@@ -456,8 +498,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         place = Place(args.cpu, args.priority, args.pockc, pathlib.Path(folder))
         results = measure_all(list(dict.fromkeys(cases)), place, args.rounds, args.seconds, keep)
-    print(table(TIMES, map(times_row, results)))
-    print(table(MEMORY, map(memory_row, results)))
+    for heads, rows, _ in tables(results):
+        print(table(heads, rows))
     if any(r["peak_moved"] for r in results):
         print("* the FMA peak moved by more than 3 %: the machine was not quiet\n")
     if args.plot:

@@ -71,6 +71,15 @@ class CompareTest(unittest.TestCase):
         old, new = (compare.line(compare.times_row(r)) for r in (self.result, changed))
         self.assertEqual(document.read_text(), once.replace(old, new))
 
+    def test_a_part_is_compared_with_the_whole(self):
+        cases = [compare.parse_case(f"mlp:1:{scheme}") for scheme in ("full", "last:1")]
+        full, part = compare.measure_all(cases, self.place, rounds=1, seconds=0.02)  # refuses other losses than PyTorch's
+        row = dict(zip(compare.SPARSE_TIMES, compare.sparse_row(part, [full, part])))
+        self.assertEqual((row["net"], row["batch"], row["scheme"]), ("mlp", 1, "last:1"))
+        self.assertEqual(row["faster than full"], f"{full['seconds'] / part['seconds']:.2f}")
+        self.assertLess(part["memory"], full["memory"])
+        self.assertEqual([heads for heads, _, _ in compare.tables([full, part])], [compare.SPARSE_TIMES])
+
     def test_threads_are_compared(self):
         one, more = threads.measure(self.case, self.place, 2, 1)
         self.assertEqual(threads.row(self.case, 2, 0.5, 0.25)[:7], ("mlp", 1, 2, "500", "250", "2.00", ""))

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The nets that compare.py measures, in PyTorch: as their papers have them, at full size, with random weights.
 
-    nets.py FOLDER NET...     writes FOLDER/NET/model.onnx and, in info.json, the floating-point operations of a step
+    nets.py FOLDER NET...     writes FOLDER/NET/model.onnx and, in info.json, its inputs and the floating-point operations of a step
 
 A net is called mlp, lenet, resnet18@224, resnet50@224, mcunet-5fps@128, encoder@TOKENS, or mobilenetv2-WIDTH@SIZE and
 proxyless-WIDTH@SIZE, as in mobilenetv2-0.35@128.
@@ -176,22 +176,26 @@ def make_net(name):
     return makers[family]()
 
 
-def example(net, batch):
-    """Inputs by name: images x, or ids, mask and types of tokens."""
+def inputs(net):
+    """By name: images, or tokens and below which number they are."""
     if not isinstance(net, Encoder):
-        return {"x": torch.zeros(batch, *net.shape)}
-    ones = torch.ones(batch, *net.shape, dtype=torch.long)
-    return {"ids": ones, "mask": ones.clone(), "types": torch.zeros_like(ones)}
+        return {"x": None}
+    return {"ids": net.tokens.num_embeddings, "mask": 2, "types": net.types.num_embeddings}
+
+
+def example(net, batch):
+    return {name: torch.ones(batch, *net.shape, dtype=torch.long if below else torch.float32)
+            for name, below in inputs(net).items()}
 
 
 def export(net, path):
     # The batch norms stay in eval mode, so that each is a node of its own; the outermost flag keeps equal tensors apart,
     # which the exporter would otherwise merge (see examples/fashion-mnist/export.py).
     net.eval().training = True
-    inputs = example(net, 2)
-    torch.onnx.export(net, tuple(inputs.values()), str(path), opset_version=14 if isinstance(net, Encoder) else 13,
-                      training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False, input_names=list(inputs),
-                      output_names=["logits"], dynamic_axes={name: {0: "N"} for name in (*inputs, "logits")})
+    samples = example(net, 2)
+    torch.onnx.export(net, tuple(samples.values()), str(path), opset_version=14 if isinstance(net, Encoder) else 13,
+                      training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False, input_names=list(samples),
+                      output_names=["logits"], dynamic_axes={name: {0: "N"} for name in (*samples, "logits")})
 
 
 def step_flop(net):
@@ -220,7 +224,8 @@ def main():
     for name in args.nets:
         net, folder = make_net(name), args.folder / name
         folder.mkdir(parents=True, exist_ok=True)
-        info = {"shape": net.shape, "classes": net.classes, "flop_per_sample": step_flop(net)}
+        info = {"shape": net.shape, "classes": net.classes, "inputs": inputs(net), "flop_per_sample": step_flop(net),
+                "batch_norm": any(isinstance(m, nn.BatchNorm2d) for m in net.modules())}
         (folder / "info.json").write_text(json.dumps(info) + "\n")
         export(net, folder / "model.onnx")
 

@@ -2,8 +2,8 @@
 //
 //   steps FOLDER
 //
-// trains the library `net` (pockc compile --emit lib -o net) on the batch in FOLDER/x.bin and FOLDER/labels.bin: for every
-// line of standard input as many steps as that says, whose seconds it prints as JSON, in a line. A step takes the batch from
+// trains the library `net` (pockc compile --emit lib -o net) on the batch in FOLDER/INPUT.bin and FOLDER/labels.bin, where
+// INPUTS(F), given when this is compiled, is F(x), or F(INPUT) of each of several inputs: for every line of standard input as many steps as that says, whose seconds it prints as JSON, in a line. A step takes the batch from
 // the caller's arrays, as it does in a trainer.
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -57,7 +57,8 @@ static double timed_step(net_trainer* trainer, const net_batch* batch) {
 
 int main(int argc, char** argv) {
   if (argc != 2) stop("usage", "steps FOLDER");
-  const net_batch batch = {.in_x = read_all(argv[1], "x.bin"), .labels = read_all(argv[1], "labels.bin")};
+#define READ(name) .in_##name = read_all(argv[1], #name ".bin"),
+  const net_batch batch = {INPUTS(READ).labels = read_all(argv[1], "labels.bin")};
   net_trainer trainer;
   const int status =
       net_init(&trainer, block(net_ARENA_BYTES), block(net_PARAMS_BYTES), block(net_STATE_BYTES));

@@ -29,7 +29,7 @@ def seconds(trainer, folder, steps, threads):
 
 def measure(case, place, threads, rounds):
     """Seconds of a step on one thread and on `threads`."""
-    folder = place.folder / case.net / str(case.batch)
+    folder = case.folder(place)
     compare.make_batch(case, compare.info_of(case.net, place), folder)
     trainer = compare.Pock(case, place).folder / "trainer"
     least = {}

@@ -61,6 +61,8 @@ def masks(scheme, net, inputs):
     layers = [(name, m) for name, m in found if isinstance(m, LAYERS)]
     norms = [(name, m) for name, m in found if isinstance(m, NORMS)]
     kind, _, count = scheme.partition(":")
+    if kind == "full":
+        return whole(name for name, _ in net.named_parameters())
     head = of(layers[-1:], "weight", "bias")
     if kind == "bias-only":
         return {**head, **of(layers, "bias")}
