@@ -57,7 +57,8 @@ int64_t entry_bytes(const TensorRow& r) {
 
 // What reading a checkpoint takes: pock_checkpoint_scratch() and a table of offsets.
 int64_t reading_bytes(const Program& p) {
-  int64_t longest = std::max(text_bytes(p.options.scheme), text_bytes(p.options.recipe.optimizer.name));
+  int64_t longest = std::max({text_bytes(p.options.scheme), text_bytes(p.options.adapters),
+                              text_bytes(p.options.recipe.optimizer.name)});
   const std::vector<TensorRow> rows = tensor_rows(p);
   for (const TensorRow& r : rows) longest = std::max(longest, entry_bytes(r));
   return longest + 64 + static_cast<int64_t>(rows.size() * sizeof(uint64_t));
@@ -65,7 +66,7 @@ int64_t reading_bytes(const Program& p) {
 
 int64_t save_bytes(const Program& p) {
   int64_t bytes = 2048 + text_bytes(p.options.model_name) + text_bytes(p.options.scheme) +
-                  text_bytes(p.options.recipe.optimizer.name);
+                  text_bytes(p.options.adapters) + text_bytes(p.options.recipe.optimizer.name);
   for (const TensorRow& r : tensor_rows(p))
     if (r.role != POCK_FROZEN) bytes += entry_bytes(r) + r.value->type.bytes();
   return bytes;

@@ -76,7 +76,7 @@ class Finding {
   explicit Finding(const Graph& g) : g_(g) {}
 
   Layers run() {
-    for (const Node* n : g_.nodes()) {
+    for (Node* n : g_.nodes()) {
       layer(n);
       norm(n);
     }
@@ -84,14 +84,14 @@ class Finding {
   }
 
  private:
-  void layer(const Node* n) {
+  void layer(Node* n) {
     for (int i = 0; n->op->input_channels && i < static_cast<int>(n->inputs().size()); ++i) {
       int axis = n->op->input_channels(*n, i);
       if (axis < 0) continue;
       Value* weight = parameter(n->in(i), &axis);
       if (!weight || !is_float(weight->type.dtype)) continue;
       std::erase_if(found_.layers, [&](const Layer& other) { return other.weight == weight; });
-      Layer layer{n, weight, axis, nullptr, n->out()};
+      Layer layer{n, i, weight, axis, nullptr, n->out()};
       const bool images = !n->op->layouts.empty();
       const int64_t channels = n->out()->type.dim(images ? 1 : -1);
       auto fits = [&](const Value& p) { return p.type.elements() == channels; };

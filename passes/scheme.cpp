@@ -56,6 +56,10 @@ double need_share(const std::string& text) {
   return share;
 }
 
+std::string rank_wanted(std::string_view there) {
+  return fmt::format("a rank is a whole number from 1 to {}, not {}", kMostRank, there);
+}
+
 const LayerChoice kAll = {LayerChoice::all};
 LayerChoice last(int64_t n) { return {LayerChoice::last, n}; }
 
@@ -96,8 +100,18 @@ const std::vector<Preset>& presets() {
        "in the last N transformer blocks the projections to queries, keys and values and the first one of "
        "the "
        "feed-forward net, with their biases; the last layer",
-       1, 1, [](const Arguments& a, Scheme* s) {
+       1, 1,
+       [](const Arguments& a, Scheme* s) {
          s->structure = {Scheme::Structure::attention, need_count(a[0])};
+       }},
+      {"lora", "lora:RANK",
+       "an adapter of this rank beside every convolution and matrix product but the last layer; the last "
+       "layer",
+       1, 1, [](const Arguments& a, Scheme* s) {
+         s->biases = last(1);
+         s->weights = {{last(1)}};
+         s->lora = {{.match = kAll, .rank = need_count(a[0])}};
+         if (s->lora[0].rank > kMostRank) throw error("{}", rank_wanted(a[0]));
        }}};
   return all;
 }
@@ -119,10 +133,11 @@ class File {
   explicit File(std::string name) : name_(std::move(name)) { scheme_.name = name_; }
 
   Scheme read(const toml::table& all) {
-    each_key(all, {"biases", "norms", "weights"}, [&](std::string_view key, const toml::node& value) {
+    each_key(all, {"biases", "norms", "weights", "lora"}, [&](std::string_view key, const toml::node& value) {
       if (key == "biases") scheme_.biases = layers(value);
       if (key == "norms") scheme_.norms = layers(value);
-      if (key == "weights") rules(value);
+      if (key == "weights") tables(value, key, &File::weights);
+      if (key == "lora") tables(value, key, &File::lora);
     });
     report_.throw_if_any();
     return std::move(scheme_);
@@ -168,25 +183,21 @@ class File {
                name);
   }
 
-  void rules(const toml::node& value) {
+  void tables(const toml::node& value, std::string_view key, void (File::*read)(const toml::table&)) {
     const toml::array* list = value.as_array();
-    if (!list) throw fail(value, "want tables: [[weights]]");
+    if (!list) throw fail(value, "want tables: [[{}]]", key);
     for (const toml::node& item : *list)
       report_.collect([&] {
         const toml::table* table = item.as_table();
-        if (!table) throw fail(item, "want a table: [[weights]]");
-        rule(*table);
+        if (!table) throw fail(item, "want a table: [[{}]]", key);
+        (this->*read)(*table);
       });
   }
 
-  void rule(const toml::table& table) {
+  void weights(const toml::table& table) {
     WeightRule rule;
-    bool matches = false;
     each_key(table, {"match", "channels", "select"}, [&](std::string_view key, const toml::node& value) {
-      if (key == "match") {
-        matches = true;
-        rule.match = match(value);
-      }
+      if (key == "match") rule.match = match(value);
       if (key == "channels") rule.channels.amount = channels(value);
       if (key == "select") {
         const std::string by = text(value);
@@ -194,8 +205,22 @@ class File {
         rule.channels.largest = by == "l2";
       }
     });
-    if (!matches) throw fail(table, "which weights? It has no key 'match'");
+    if (!table.contains("match")) throw fail(table, "which weights? It has no key 'match'");
     scheme_.weights.push_back(std::move(rule));
+  }
+
+  void lora(const toml::table& table) {
+    LoraRule rule;
+    each_key(table, {"match", "rank", "alpha", "dropout"},
+             [&](std::string_view key, const toml::node& value) {
+               if (key == "match") rule.match = match(value);
+               if (key == "rank") rule.rank = rank(value);
+               if (key == "alpha") rule.alpha = alpha(value);
+               if (key == "dropout") rule.dropout = dropout(value);
+             });
+    if (!table.contains("match")) report_.add(fail(table, "beside which weights? It has no key 'match'"));
+    if (!table.contains("rank")) report_.add(fail(table, "of which rank? It has no key 'rank'"));
+    scheme_.lora.push_back(std::move(rule));
   }
 
   LayerChoice match(const toml::node& value) const {
@@ -231,6 +256,30 @@ class File {
     if (auto twice = std::adjacent_find(numbers.begin(), numbers.end()); twice != numbers.end())
       throw fail(value, "channel {} is there twice", *twice);
     return numbers;
+  }
+
+  int64_t rank(const toml::node& value) const {
+    const auto* rank = value.as_integer();
+    if (!rank) throw fail(value, "want a rank, a whole number from 1");
+    if (rank->get() < 1 || rank->get() > kMostRank)
+      throw fail(value, "{}", rank_wanted(std::to_string(rank->get())));
+    return rank->get();
+  }
+
+  double alpha(const toml::node& value) const {
+    const auto alpha = value.is_number() ? value.value<double>() : std::nullopt;
+    if (!alpha) throw fail(value, "want a number as 16");
+    if (!(*alpha >= 1e-6 && *alpha <= 1e6))
+      throw fail(value, "alpha is a number from 1e-6 to 1e6, not {}", *alpha);
+    return *alpha;
+  }
+
+  double dropout(const toml::node& value) const {
+    const auto share = value.is_number() ? value.value<double>() : std::nullopt;
+    if (!share) throw fail(value, "want a share as 0.1");
+    if (!(*share >= 0 && *share < 1))
+      throw fail(value, "dropout is a share from 0 to below 1, not {}", *share);
+    return *share;
   }
 
   std::string name_;

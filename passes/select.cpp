@@ -1,10 +1,11 @@
 // Marks what is trained: the float parameters that reach the loss through differentiable operators, narrowed
-// by --train and --freeze, or chosen by a scheme.
+// by --train and --freeze, or chosen by a scheme, which may put adapters beside others.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "pock/ops/op.h"
+#include "pock/passes/lora.h"
 #include "pock/passes/passes.h"
 
 namespace pock {
@@ -33,11 +34,23 @@ void need_matches(const Graph& g, const PassOptions& options) {
   report.throw_if_any();
 }
 
+// What the scheme says, but for adapters beside what --freeze names.
+Selected selection(const Graph& g, const PassOptions& options) {
+  Selected selected = trained_by(*options.scheme, g);
+  std::erase_if(selected.adapters,
+                [&](const Adapter& a) { return matches(options.freeze, a.layer.weight->name); });
+  return selected;
+}
+
 // Marks what the scheme or --train names, and takes back what --freeze does.
-void mark(const Graph& g, const PassOptions& options) {
-  need_matches(g, options);
+void mark(Graph& g, const PassOptions& options) {
   std::unordered_map<const Value*, std::optional<Slice>> scheme;
-  if (options.scheme) scheme = trained_by(*options.scheme, g);
+  if (options.scheme) {
+    Selected selected = selection(g, options);
+    scheme = std::move(selected.params);
+    for (Value* factor : add_adapters(g, selected.adapters, options.seed)) scheme[factor] = std::nullopt;
+  }
+  need_matches(g, options);
   for (Value* p : g.params()) {
     if (p->kind != ValueKind::param || !is_float(p->type.dtype)) continue;
     const bool named =
@@ -48,6 +61,10 @@ void mark(const Graph& g, const PassOptions& options) {
 }
 
 }  // namespace
+
+std::vector<Adapter> adapters(const Graph& g, const PassOptions& options) {
+  return options.scheme ? selection(g, options).adapters : std::vector<Adapter>{};
+}
 
 int select(Graph& g, const PassOptions& options) {
   loss_node(g);

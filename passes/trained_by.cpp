@@ -49,7 +49,7 @@ class Selection {
         weights_.push_back({p, ""});
   }
 
-  std::unordered_map<const Value*, std::optional<Slice>> run() {
+  Selected run() {
     switch (scheme_.structure.kind) {
       case Scheme::Structure::none:
         rules();
@@ -62,7 +62,11 @@ class Selection {
         break;
     }
     report_.throw_if_any();
-    return std::move(chosen_);
+    Selected selected{std::move(chosen_), {}};
+    for (const Layer& l : found_.layers)
+      if (auto rule = lora_.find(l.weight); rule != lora_.end())
+        selected.adapters.push_back({l, rule->second->rank, rule->second->alpha, rule->second->dropout});
+    return selected;
   }
 
  private:
@@ -80,6 +84,72 @@ class Selection {
           // Among weights that have input channels, those that have none are not meant.
           if (rule.channels.all() || layer_of(p) || !any_layer) chosen_[p] = channels_of(p, rule.channels);
       });
+    for (const LoraRule& rule : scheme_.lora) report_.collect([&] { add_lora(rule); });
+    for (const Layer& l : found_.layers)
+      if (chosen_.count(l.weight) && lora_.count(l.weight))
+        report_.add(Error(l.weight->loc(),
+                          "{}: it is trained itself by [[weights]], and [[lora]] would freeze it and put an "
+                          "adapter beside it: name it in one of them",
+                          scheme_.name));
+  }
+
+  // Among layers that can have an adapter, those that cannot are not meant.
+  void add_lora(const LoraRule& rule) {
+    Report unfit;
+    bool any = false;
+    for (const Layer* l : lora_layers(rule.match))
+      if (unfit.collect([&] { need_adaptable(*l); })) {
+        lora_[l->weight] = &rule;
+        any = true;
+      }
+    if (!any) unfit.throw_if_any();
+  }
+
+  std::vector<const Layer*> lora_layers(const LayerChoice& match) {
+    std::vector<const Layer*> layers;
+    if (match.kind == LayerChoice::all) {
+      for (const Layer& l : found_.layers)
+        if (!chosen_.count(l.weight)) layers.push_back(&l);
+      if (layers.empty())
+        throw error(
+            "{}: lora: \"all\" are the layers whose weights [[weights]] does not train: there are none",
+            scheme_.name);
+      return layers;
+    }
+    std::vector<Named> of_layers;
+    for (const Named& n : weights_)
+      if (layer_of(n.param)) of_layers.push_back(n);
+    for (const Value* p : choose(match, of_layers, "lora")) layers.push_back(layer_of(p));
+    return layers;
+  }
+
+  // An adapter is a product of two factors that can be merged into the weight, as PEFT has it.
+  void need_adaptable(const Layer& l) const {
+    auto refuse = [&](const std::string& why) {
+      return Error(l.weight->loc(), "{}: lora: there can be no adapter beside it: {}", scheme_.name, why);
+    };
+    std::vector<std::string> readers;
+    names_of_readers(l.weight, &readers);
+    if (readers.size() > 1) throw refuse(fmt::format("several nodes read it ({})", fmt::join(readers, ", ")));
+    if (convolution(l)) {
+      if (l.node->in(l.operand) != l.weight) throw refuse("it is convolved under another shape");
+      if (l.node->integer("groups") > 1)
+        throw refuse(fmt::format("the convolution has {} groups, and the product of the factors has none",
+                                 l.node->integer("groups")));
+    } else if (!l.node->op->layouts.empty()) {
+      throw refuse("the convolution is transposed");
+    } else if (l.weight->type.rank() != 2 || l.input_channels < 0) {
+      throw refuse(fmt::format("it is {} and no matrix that is multiplied as it is stored, or transposed",
+                               to_string(l.weight->type)));
+    }
+  }
+
+  static void names_of_readers(const Value* v, std::vector<std::string>* names) {
+    for (const Node* user : v->users)
+      if (user->op->is_view() || std::string_view(user->op->name) == "transpose")
+        names_of_readers(user->out(), names);
+      else
+        names->push_back("'" + user->loc.name + "'");
   }
 
   void train(const std::vector<Value*>& params) {
@@ -117,9 +187,9 @@ class Selection {
         for (Value* p : {norm.scale, norm.shift})
           if (p && norm.before > first) params.push_back(p);
     for (size_t i = first; i < found_.layers.size(); ++i)
-      if (Value* p = kind == "biases"    ? found_.layers[i].bias
-                     : kind == "weights" ? found_.layers[i].weight
-                                         : nullptr)
+      if (Value* p = kind == "biases"  ? found_.layers[i].bias
+                     : kind == "norms" ? nullptr
+                                       : found_.layers[i].weight)
         params.push_back(p);
     return params;
   }
@@ -144,10 +214,15 @@ class Selection {
     for (const auto& [other, list] : others)
       for (const Named& n : *list)
         if (list != &all && matches(pattern, n)) {
-          e.note({}, "it matches '{}', which is one of the {}", n.param->name, other);
+          e.note({}, "it matches '{}', which is {}", n.param->name,
+                 std::string_view(kind) == "lora" && list == &weights_
+                     ? "no weight of a convolution or a matrix product"
+                     : fmt::format("one of the {}", other));
           return e;
         }
-    if (all.empty()) return e.note({}, "the model has no {}", kind);
+    if (all.empty())
+      return e.note({}, "the model has no {}",
+                    std::string_view(kind) == "lora" ? "weight of a convolution or a matrix product" : kind);
     std::vector<std::pair<size_t, const std::string*>> near;
     for (const Named& n : all) near.emplace_back(distance(pattern, n.param->name), &n.param->name);
     std::stable_sort(near.begin(), near.end(),
@@ -347,12 +422,11 @@ class Selection {
   std::vector<Named> biases_, norms_, weights_;
   Report report_;
   std::unordered_map<const Value*, std::optional<Slice>> chosen_;
+  std::unordered_map<const Value*, const LoraRule*> lora_;
 };
 
 }  // namespace
 
-std::unordered_map<const Value*, std::optional<Slice>> trained_by(const Scheme& scheme, const Graph& g) {
-  return Selection(scheme, g).run();
-}
+Selected trained_by(const Scheme& scheme, const Graph& g) { return Selection(scheme, g).run(); }
 
 }  // namespace pock

@@ -13,6 +13,7 @@ void pock_checkpoint_texts(const struct pock_program* program, const char* texts
   texts[POCK_FORMAT] = pock_checkpoint_format;
   texts[POCK_MODEL_HASH] = program->model_hash;
   texts[POCK_SCHEME] = program->scheme;
+  texts[POCK_ADAPTERS] = program->adapters;
   texts[POCK_OPTIMIZER_NAME] = program->optimizer;
 }
 

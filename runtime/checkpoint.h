@@ -16,6 +16,7 @@ extern "C" {
 enum pock_fact {
   POCK_FORMAT,
   POCK_MODEL_HASH,
+  POCK_ADAPTERS,
   POCK_SCHEME,
   POCK_OPTIMIZER_NAME,
   POCK_BATCH,

@@ -1,9 +1,9 @@
 #include "checkpoint.h"
 
-const char pock_checkpoint_format[] = "pock-checkpoint-2";
-const char pock_fact_names[POCK_FACTS][12] = {"format",     "model_hash", "scheme",   "optimizer", "batch",
-                                              "step",       "epoch",      "position", "seed",      "samples",
-                                              "best_epoch", "best_step",  "best_loss"};
+const char pock_checkpoint_format[] = "pock-checkpoint-3";
+const char pock_fact_names[POCK_FACTS][12] = {"format",  "model_hash", "adapters",  "scheme",   "optimizer",
+                                              "batch",   "step",       "epoch",     "position", "seed",
+                                              "samples", "best_epoch", "best_step", "best_loss"};
 const char pock_checkpoint_start[] = "{\"__metadata__\":{\"header_crc32\":\"";
 _Static_assert(sizeof pock_checkpoint_start == POCK_START_BYTES + 1, "the length of the start");
 

@@ -103,13 +103,13 @@ static enum pock_verdict refuse(enum pock_verdict verdict, struct pock_text* why
 }
 
 static enum pock_verdict refuse_other(struct pock_text* why, const char* what, const struct piece* there,
-                                      const char* here) {
+                                      const char* here, bool adapters) {
   const size_t most = 80, length = pock_length(here);
-  pock_format(why,
-              "was made with %s %.*s, this program has %.*s; use one with the same, or start "
-              "anew from its weights with --weights",
-              what, (int)(there->length < most ? there->length : most), there->at,
-              (int)(length < most ? length : most), here);
+  pock_format(
+      why, "was made with %s %.*s, this program has %.*s; use one with the same, or %s", what,
+      (int)(there->length < most ? there->length : most), there->at, (int)(length < most ? length : most),
+      here,
+      adapters ? "pockc export it and compile that model" : "start anew from its weights with --weights");
   return POCK_FOREIGN;
 }
 
@@ -122,16 +122,20 @@ static enum pock_verdict compare(const struct pock_program* program, bool weight
                 (int)(hash->length < 80 ? hash->length : 80), hash->at, program->model_hash);
     return POCK_FOREIGN;
   }
-  if (!weights_only) {
-    if (!f->same[POCK_OPTIMIZER_NAME])
-      return refuse_other(why, "optimizer", &f->values[POCK_OPTIMIZER_NAME], program->optimizer);
-    if (!f->same[POCK_SCHEME])
-      return refuse_other(why, "training of", &f->values[POCK_SCHEME], program->scheme);
+  const char* here[POCK_BATCH];
+  pock_checkpoint_texts(program, here);
+  static const char what[][12] = {"adapters", "training of", "optimizer"};
+  for (int i = POCK_ADAPTERS; i < POCK_BATCH; ++i) {
+    const bool adapters = i == POCK_ADAPTERS;
+    // Weights go without all this, but where there are adapters in the checkpoint: JSON.
+    if (!f->same[i] && (!weights_only || (adapters && *f->values[i].at == '{')))
+      return refuse_other(why, what[i - POCK_ADAPTERS], &f->values[i], here[i], adapters);
+  }
+  if (!weights_only && f->numbers[POCK_BATCH] != program->batch) {
     char digits[24];
     struct pock_text batch = {digits, 0, sizeof digits};
     pock_format(&batch, "%d", (int)program->batch);
-    if (!is_text(&f->values[POCK_BATCH], &batch))
-      return refuse_other(why, "a batch of", &f->values[POCK_BATCH], pock_string(&batch));
+    return refuse_other(why, "a batch of", &f->values[POCK_BATCH], pock_string(&batch), false);
   }
   if (f->numbers[POCK_POSITION] > f->numbers[POCK_SAMPLES] || f->numbers[POCK_SAMPLES] > INT64_MAX)
     return refuse(POCK_DAMAGED, why, "damaged: more samples used than there were");

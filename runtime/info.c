@@ -30,7 +30,8 @@ static void put_json(struct pock_text* out) {
   } texts[] = {{"model", p->model},         {"model_hash", p->model_hash},
                {"optimizer", p->optimizer}, {"schedule", p->schedule},
                {"loss", p->loss},           {"scheme", p->scheme},
-               {"compiler", p->compiler},   {"target", p->target}};
+               {"adapters", p->adapters},   {"compiler", p->compiler},
+               {"target", p->target}};
   for (uint32_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
     pock_format(out, "%s\"%s\":", i ? "," : "{", texts[i].key);
     pock_put_json(out, texts[i].value);
@@ -131,6 +132,7 @@ static void put_plain(struct pock_text* out) {
     const struct pock_tensor* t = &p->tensors[i];
     if (t->role == POCK_TRAINED) put_tensor_line(out, "\n  ", t->name, t->dtype, t->dims, t->rank);
   }
+  pock_format(out, "\nadapters   %s", p->adapters);
   pock_put(out, '\n');
 }
 

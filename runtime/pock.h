@@ -132,6 +132,7 @@ struct pock_program {
   const char* schedule;    // "constant:warmup=0", ...
   const char* loss;        // "cross-entropy", ...
   const char* scheme;      // what is trained, one line; saved with a checkpoint
+  const char* adapters;    // as JSON, or "none"; saved likewise
   const char* compiler;    // "pock 0.1.0"
   const char* target;      // "x86-64 (znver4)"
   // Trained ones and statistics in file order, then optimizer state, then frozen ones.

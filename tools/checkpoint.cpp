@@ -40,6 +40,7 @@ Checkpoint read_checkpoint(const std::string& path) {
   if (fact("crc32") != crc_text(crc_of(stored.data)))
     throw error("{}: is damaged: its data does not match its checksum", path);
   result.model_hash = fact(pock_fact_names[POCK_MODEL_HASH]);
+  result.adapters = fact(pock_fact_names[POCK_ADAPTERS]);
   for (auto& [name, t] : stored.tensors)
     if (!is_taken_in_checkpoints(name)) result.tensors.emplace(name, t);
   return result;

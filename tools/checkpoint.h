@@ -15,6 +15,7 @@ namespace pock {
 struct Checkpoint {
   std::unique_ptr<MappedFile> file;  // holds the tensors' bytes
   std::string model_hash;
+  std::string adapters;                         // as pock_program has it
   std::map<std::string, StoredTensor> tensors;  // weights and running statistics; no optimizer state
 };
 

@@ -65,6 +65,7 @@ nlohmann::ordered_json report_json(const CompileArgs& args, const Program& progr
           {"optimizer", to_string(program.options.recipe.optimizer)},
           {"schedule", to_string(program.options.recipe.schedule)},
           {"trained", program.options.scheme},
+          {"adapters", program.options.adapters},
           {"arena_bytes", program.arena_bytes()},
           {"arena_lower_bound_bytes", std::max(plan.lower_bound, program.infer_plan.lower_bound)},
           {"arena_peak_node", plan.peak_node ? plan.peak_node->loc.name : ""},
@@ -231,7 +232,7 @@ void run_compile(const CompileArgs& args) {
 
   CompileOptions& compile = prepared.options;
   if (args.threads) compile.threads = *args.threads;
-  compile.seed = args.seed;
+  compile.seed = args.passes.seed;
   if (args.emit == "lib") compile.library = library_name(args);
   Program program = lower(*graphs.train, *graphs.infer, compile);
 

@@ -13,7 +13,6 @@ namespace pock {
 struct CompileArgs : ProgramArgs {
   std::string out;
   std::optional<int> threads;
-  uint64_t seed = 0;
   std::string emit = "exe";
   std::string report;
   bool weights_file = false;  // beside the program, whatever their size

@@ -8,7 +8,7 @@
 
 #include "pock/ir/storage.h"
 #include "pock/ops/op.h"
-#include "pock/passes/layers.h"
+#include "pock/passes/lora.h"
 #include "pock/plan/plan.h"
 #include "pock/support/new_file.h"
 
@@ -147,7 +147,8 @@ bool is_clipped(const Value& v) {
 
 // ---- The analytic model of "On-Device Training Under 256KB Memory" (Lin 2022): what a scheme adds to inference. From the
 // first convolution that is trained on, each keeps a bit an output, 32 bits a trained bias, and where its weight is
-// trained, that and the input channels that it goes with; of a matrix product the input counts. Momentum does not.
+// trained, that and the input channels that it goes with; of a matrix product the input counts. Momentum does not. The
+// formula knows of no adapters: of these, the factors count and what goes into them.
 // `bits`: of a weight and of an activation; in floats only what is clipped has a mask, in bytes everything is.
 
 struct Analytic {
@@ -156,24 +157,31 @@ struct Analytic {
 };
 
 Analytic analytic(const Layers& model, const Graph& train, int bits) {
-  auto trained = [&](const Value* p) -> const Value* {
-    const Value* there = p ? train.find(p->name) : nullptr;
+  auto named = [&](const std::string& name) -> const Value* {
+    const Value* there = train.find(name);
     return there && there->trained ? there : nullptr;
   };
+  auto trained = [&](const Value* p) { return p ? named(p->name) : nullptr; };
   int64_t weights = 0, activations = 0;
   bool reached = false;
   for (const Layer& layer : model.layers) {
     const Value *weight = trained(layer.weight), *bias = trained(layer.bias);
-    reached |= weight || bias;
+    const LoraNames names = lora_names(layer.weight->name);
+    const Value *a = named(names.a), *b = named(names.b);
+    reached |= weight || bias || a || b;
     if (!reached) continue;
     const bool images = layer.node->op->channel_weight >= 0;
     if (images && (bits == 8 || is_clipped(*layer.out))) activations += layer.node->out()->type.elements();
     if (images && bias) weights += bias->type.elements() * 32;
+    const Type &x = layer.node->in(1 - layer.operand)->type, &y = layer.node->out()->type;
+    if (a) activations += x.elements() * bits;
+    if (b) activations += y.elements() / b->type.dim(0) * b->type.dim(1) * bits;
+    for (const Value* factor : {a, b})
+      if (factor) weights += factor->type.elements() * bits;
     if (!weight) continue;
-    const int at = layer.node->in(1)->type.elements() == weight->type.elements() ? 0 : 1;
     const int64_t all = weight->type.dim(layer.input_channels),
                   some = weight->trained_type().dim(layer.input_channels);
-    activations += layer.node->in(at)->type.elements() / all * some * bits;
+    activations += x.elements() / all * some * bits;
     if (images) weights += weight->trained_type().elements() * bits;
   }
   return {static_cast<double>(weights) / 8 / 1024, static_cast<double>(activations) / 8 / 1024};

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "checkpoint.h"
+#include "adapters.h"
 #include "pock/frontends/export.h"
 #include "pock/support/diag.h"
 #include "pock/support/new_file.h"
@@ -34,31 +34,80 @@ class NewFolders {
   std::vector<fs::path> made_;
 };
 
-void write(const TunedModel& tuned) {
-  NewFolders folders;  // inside the tuned model's own, which must be there
-  NewFile model(tuned.files.back().path, tuned.files.back().bytes);
-  std::vector<std::unique_ptr<NewFile>> data;
-  for (size_t i = 0; i + 1 < tuned.files.size(); ++i) {
-    folders.make_for(tuned.files[i].path);
-    data.push_back(std::make_unique<NewFile>(tuned.files[i].path, tuned.files[i].bytes));
+// All or nothing: what is written is put in its place when everything is.
+class Files {
+ public:
+  void add(const TunedModel& tuned) {
+    add(tuned.files.back().path, {tuned.files.back().bytes});
+    // Inside the folder of the model, which is there then.
+    for (size_t i = 0; i + 1 < tuned.files.size(); ++i) {
+      folders_.make_for(tuned.files[i].path);
+      add(tuned.files[i].path, {tuned.files[i].bytes});
+    }
   }
-  for (auto& file : data) file->commit();
-  model.commit();
-  folders.stay();
+  void add(const std::string& path, const std::vector<std::string_view>& parts) {
+    files_.push_back(std::make_unique<NewFile>(path, parts));
+  }
+  void commit() {
+    for (size_t i = files_.size(); i-- > 0;) files_[i]->commit();  // the model behind its data
+    folders_.stay();
+  }
+
+ private:
+  NewFolders folders_;
+  std::vector<std::unique_ptr<NewFile>> files_;
+};
+
+void check_places(const ExportArgs& args) {
+  if (args.out.empty() && args.adapters.empty())
+    throw error("give -o for a model with what was trained in it, or --adapters for a file of adapters");
+  const std::pair<const char*, const std::string*> results[] = {{"-o", &args.out},
+                                                                {"--adapters", &args.adapters}};
+  for (const auto& [flag, path] : results)
+    if (!path->empty() && same_place(args.weights, *path))
+      throw error("{} {} would write over the checkpoint", flag, *path);
+  if (!args.out.empty() && !args.adapters.empty() && same_place(args.out, args.adapters))
+    throw error("-o and --adapters are both '{}'", args.out);
 }
+
+std::string place_text(const std::string& path) { return path == "-" ? "to standard output" : path; }
 
 }  // namespace
 
-void run_export(const std::string& model, const std::string& weights, const std::string& out) {
-  if (same_place(weights, out)) throw error("-o {} would write over the checkpoint", out);
-  Checkpoint checkpoint = read_checkpoint(weights);
-  TunedModel tuned = export_onnx(model, checkpoint.model_hash, checkpoint.tensors, out);
-  for (const TunedFile& f : tuned.files)
-    if (same_place(f.path, weights)) throw error("'{}' would be written over the checkpoint", f.path);
-  write(tuned);
-  for (const std::string& note : tuned.notes) say(note);
-  say(fmt::format("wrote {}: {} tensor{} differ{} from {}", out == "-" ? "to standard output" : out,
-                  tuned.changed, tuned.changed == 1 ? "" : "s", tuned.changed == 1 ? "s" : "", model));
+void run_export(const ExportArgs& args) {
+  check_places(args);
+  const Checkpoint checkpoint = read_checkpoint(args.weights);
+  Files files;
+  std::vector<std::string> said;
+  TunedModel tuned;
+  if (!args.out.empty()) {
+    const Tuning tuning = merged(checkpoint);
+    tuned = export_onnx(args.model, checkpoint.model_hash, tuning, args.out);
+    for (const TunedFile& f : tuned.files)
+      for (const std::string& other : {args.weights, args.adapters})
+        if (!other.empty() && same_place(f.path, other))
+          throw error("'{}' would be written over '{}'", f.path, other);
+    files.add(tuned);
+    said = tuned.notes;
+    said.push_back(
+        fmt::format("wrote {}: {} tensor{} differ{} from {}{}", place_text(args.out), tuned.changed,
+                    tuned.changed == 1 ? "" : "s", tuned.changed == 1 ? "s" : "", args.model,
+                    tuning.added.empty()
+                        ? ""
+                        : fmt::format(", {} of them by an adapter that was merged", tuning.added.size())));
+  }
+  std::string head;
+  if (!args.adapters.empty()) {
+    for (const std::string& file : model_files(args.model, checkpoint.model_hash))
+      if (same_place(file, args.adapters))
+        throw error("--adapters {} would write over the model", args.adapters);
+    const std::vector<std::string_view> parts = peft_parts(checkpoint, &head);
+    files.add(args.adapters, parts);
+    said.push_back(
+        fmt::format("wrote {}: {} tensors for {}", place_text(args.adapters), parts.size() - 1, args.model));
+  }
+  files.commit();
+  for (const std::string& line : said) say(line);
 }
 
 }  // namespace pock

@@ -185,7 +185,9 @@ void add_compile(CLI::App& app) {
           std::to_string(kLargestSection >> 20) + " MiB");
   c->add_option("--report", a->report, "write memory, passes and kernels as JSON to this file");
 
-  c->add_option("--seed", a->seed, "seed of shuffling and dropout; the trainer's --seed overrides it")
+  c->add_option("--seed", a->passes.seed,
+                "seed of shuffling and dropout, for which the trainer's --seed overrides it, and of what "
+                "adapters start from")
       ->check(whole(0, UINT64_MAX))
       ->group("Training");
   c->add_option(
@@ -224,18 +226,19 @@ void add_bench(CLI::App& app) {
 }
 
 void add_export(CLI::App& app) {
-  struct Args {
-    std::string model, weights, out;
-  };
   auto* c =
       app.add_subcommand("export", "Put the weights of a checkpoint back into the model they came from");
-  auto a = std::make_shared<Args>();
+  auto a = std::make_shared<ExportArgs>();
   c->add_option("MODEL", a->model, "the model that was compiled, an .onnx file; it stays as it is")
       ->required();
   c->add_option("--weights", a->weights, "the checkpoint that the trainer wrote")->required();
-  c->add_option("-o,--output", a->out, "the tuned model: the same graph, names and form, with other weights")
-      ->required();
-  c->callback([a] { run_export(a->model, a->weights, a->out); });
+  c->add_option("-o,--output", a->out,
+                "the tuned model: the same graph, names and form, with other weights; adapters are merged "
+                "into those that they stand beside");
+  c->add_option("--adapters", a->adapters,
+                "a safetensors file of adapters, and of what was trained beside them, under the names that "
+                "PEFT gives them");
+  c->callback([a] { run_export(*a); });
 }
 
 void add_inspect(CLI::App& app) {

@@ -1,5 +1,6 @@
 #include "program_args.h"
 
+#include "adapters.h"
 #include "pock/ir/text.h"
 
 namespace pock {
@@ -27,15 +28,23 @@ std::string scheme_text(const Graph& model, const Graph& train, bool lists) {
   int trained = 0, all = 0;
   bool whole = true;
   for (const Value* p : model.params()) all += p->kind == ValueKind::param && is_float(p->type.dtype);
+  std::string names;
   for (const Value* p : train.params()) {
-    trained += p->trained;
+    if (!p->trained || !model.find(p->name)) continue;
+    ++trained;
     whole = whole && !p->slice;
+    names += (names.empty() ? "" : lists ? " " : ", ") + trained_text(*p, lists);
   }
   if (trained == all && whole) return fmt::format("all {} parameters", all);
-  std::string names;
-  for (const Value* p : train.params())
-    if (p->trained) names += (names.empty() ? "" : lists ? " " : ", ") + trained_text(*p, lists);
-  return fmt::format("{} of {} parameters: {}", trained, all, names);
+  return fmt::format("{} of {} parameters{}{}", trained, all, names.empty() ? "" : ": ", names);
+}
+
+std::string adapters_text(const std::vector<Adapter>& adapters) {
+  std::string text;
+  for (const Adapter& a : adapters)
+    text += fmt::format("{}{} (rank {})", text.empty() ? "; adapters beside " : ", ", a.layer.weight->name,
+                        a.rank);
+  return text;
 }
 
 // What was chosen for the person, where they did not choose themselves.
@@ -76,7 +85,9 @@ Prepared prepare(const ProgramArgs& args) {
   };
   p.graphs = program_graphs(*model, passes, run);
   p.options.scheme = scheme_text(*model, *p.graphs.train, true);
-  p.trained = scheme_text(*model, *p.graphs.train, false);
+  const std::vector<Adapter> beside = adapters(*model, passes);
+  p.options.adapters = adapters_json(beside);
+  p.trained = scheme_text(*model, *p.graphs.train, false) + adapters_text(beside);
   return p;
 }
 

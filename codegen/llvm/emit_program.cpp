@@ -34,6 +34,7 @@ class Tables {
                                 text(to_string(p_.options.recipe.schedule)),
                                 text(to_string(p_.options.losses)),
                                 text(p_.options.scheme),
+                                text(p_.options.adapters),
                                 text("pock " POCK_VERSION),
                                 text(fmt::format("{} ({})", target.machine, target.cpu)),
                                 table(tensors),

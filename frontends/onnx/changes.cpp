@@ -45,8 +45,8 @@ const AttributeProto* attribute(const NodeProto& node, std::string_view name) {
 
 class Finder {
  public:
-  Finder(const ModelFile& file, const std::map<std::string, StoredTensor>& tensors)
-      : file_(file), graph_(file.model.graph()), tensors_(tensors) {}
+  Finder(const ModelFile& file, const Tuning& tuning)
+      : file_(file), graph_(file.model.graph()), tuning_(tuning) {}
 
   Changes run() {
     std::set<std::string> read;
@@ -62,7 +62,8 @@ class Finder {
     Body body = inline_functions(file_);
     for (const auto& [where, name] : statistic_names(graph_, body))
       add_statistic(*where.first, where.second, name);
-    for (const auto& [name, t] : tensors_) check(name, t);
+    for (const auto& [name, t] : tuning_.tensors) check(name, t.dtype, t.dims);
+    for (const auto& [name, sum] : tuning_.added) check(name, "F32", sum.dims);
     report_.throw_if_any();
     for (const auto& [name, copy] : tied_copies(file_, body)) tie(name, copy);
     for (Source& s : sources_) report_.collect([&] { change(s); });
@@ -77,9 +78,25 @@ class Finder {
  private:
   Loc place(const std::string& name) const { return {file_.name, name, "", "tensor"}; }
 
-  const StoredTensor* wanted(const std::string& name) const {
-    auto found = tensors_.find(name);
-    return found == tensors_.end() ? nullptr : &found->second;
+  // Of the tensor whose original elements are those of `s`.
+  const StoredTensor* wanted(const std::string& name, Source& s) {
+    auto found = tuning_.tensors.find(name);
+    if (found != tuning_.tensors.end()) return &found->second;
+    auto sum = tuning_.added.find(name);
+    return sum == tuning_.added.end() ? nullptr : with_sum(s, sum->second);
+  }
+
+  const StoredTensor* with_sum(Source& s, const Tuning::Sum& sum) {
+    const Tensor& before = original(s);
+    if (before.dims != sum.dims) return nullptr;  // which check() says
+    std::string& bytes = made_.emplace_back(before.floats->size(), '\0');
+    for (size_t i = 0; i < sum.elements.size(); ++i) {
+      float x = 0;
+      std::memcpy(&x, before.floats->data() + i * sizeof x, sizeof x);
+      x = flushed(static_cast<float>(x + sum.elements[i]));
+      std::memcpy(bytes.data() + i * sizeof x, &x, sizeof x);
+    }
+    return &stored_.emplace_back(StoredTensor{"F32", sum.dims, bytes});
   }
 
   // ---- What each name stands for
@@ -87,7 +104,7 @@ class Finder {
   void add_source(Source s) {
     if (names_.count(s.name) || !is_float_type(s.type())) return;
     sources_.push_back(std::move(s));
-    names_[sources_.back().name] = {&sources_.back(), wanted(sources_.back().name)};
+    names_[sources_.back().name] = {&sources_.back(), wanted(sources_.back().name, sources_.back())};
   }
 
   void add_constant(const NodeProto& node) {
@@ -103,7 +120,7 @@ class Finder {
     const std::string& name = node.output(0);
     auto from = node.input_size() == 1 ? names_.find(node.input(0)) : names_.end();
     if (from == names_.end() || names_.count(name)) return;
-    Named copy{from->second.source, wanted(name)};
+    Named copy{from->second.source, wanted(name, *from->second.source)};
     if (read.count(name) && !same(copy, from->second)) copies_.emplace_back(&node, copy);
     names_[name] = copy;
   }
@@ -111,23 +128,24 @@ class Finder {
   void add_statistic(const NodeProto& node, int input, const std::string& name) {
     auto from = names_.find(node.input(input));
     if (name == node.input(input) || from == names_.end()) return;
-    Named own{from->second.source, wanted(name)};
+    Named own{from->second.source, wanted(name, *from->second.source)};
     if (!same(own, from->second)) split_.push_back({&node, input, name, own});
     names_[name] = own;
   }
 
   // The table's elements, as they lie in the copy.
   void tie(const std::string& name, const TiedCopy& copy) {
-    const StoredTensor* table = wanted(copy.table);
-    if (!table) return;
+    const auto found = tuning_.tensors.find(copy.table);
+    if (found == tuning_.tensors.end()) return;
+    const StoredTensor* table = &found->second;
     if (!copy.transposed) {
       names_.at(name).want = table;
       return;
     }
     const int64_t rows = table->dims[0], columns = table->dims[1];
-    StoredTensor& own = transposed_.emplace_back(*table);
+    StoredTensor& own = stored_.emplace_back(*table);
     own.dims = {columns, rows};
-    std::string& bytes = turned_.emplace_back(table->bytes);
+    std::string& bytes = made_.emplace_back(table->bytes);
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < columns; ++j)
         std::memcpy(bytes.data() + (j * rows + i) * sizeof(float),
@@ -157,15 +175,15 @@ class Finder {
 
   bool same(const Named& a, const Named& b) { return a.want == b.want || elements(a) == elements(b); }
 
-  void check(const std::string& name, const StoredTensor& t) {
+  void check(const std::string& name, const std::string& dtype, const Dims& shape) {
     report_.collect([&] {
       auto found = names_.find(name);
       if (found == names_.end())
         throw Error(place(name), "was trained, but the model has no weight or statistic of this name");
       const Dims& dims = original(*found->second.source).dims;
-      if (t.dtype != "F32" || t.dims != dims)
-        throw Error(place(name), "was trained as {}{}, but has shape {} in the model", t.dtype,
-                    to_string(t.dims), to_string(dims));
+      if (dtype != "F32" || shape != dims)
+        throw Error(place(name), "was trained as {}{}, but has shape {} in the model", dtype,
+                    to_string(shape), to_string(dims));
     });
   }
 
@@ -253,11 +271,11 @@ class Finder {
 
   const ModelFile& file_;
   const onnx::GraphProto& graph_;
-  const std::map<std::string, StoredTensor>& tensors_;
+  const Tuning& tuning_;
   Report report_;
   std::deque<Source> sources_;
-  std::deque<StoredTensor> transposed_;
-  std::deque<std::string> turned_;  // their bytes
+  std::deque<StoredTensor> stored_;  // that no checkpoint has as they are
+  std::deque<std::string> made_;     // their bytes
   std::map<std::string, Named> names_;
   std::vector<std::pair<const NodeProto*, Named>> copies_;
   std::vector<Split> split_;
@@ -267,8 +285,6 @@ class Finder {
 
 }  // namespace
 
-Changes find_changes(const ModelFile& file, const std::map<std::string, StoredTensor>& tensors) {
-  return Finder(file, tensors).run();
-}
+Changes find_changes(const ModelFile& file, const Tuning& tuning) { return Finder(file, tuning).run(); }
 
 }  // namespace pock::onnx_frontend

@@ -1,7 +1,7 @@
 // What of a model file changes when tensors of it were trained. See export.cpp for how that is written.
 #pragma once
 
-#include "pock/support/safetensors.h"
+#include "pock/frontends/export.h"
 #include "reader.h"
 
 namespace pock::onnx_frontend {
@@ -18,7 +18,7 @@ struct Changes {
   std::vector<std::string> notes;  // for the person
 };
 
-// `tensors` are in float under the names of leaves.h. Throws an Error with all problems.
-Changes find_changes(const ModelFile&, const std::map<std::string, StoredTensor>& tensors);
+// Names are those of leaves.h. Throws an Error with all problems.
+Changes find_changes(const ModelFile&, const Tuning&);
 
 }  // namespace pock::onnx_frontend

@@ -321,9 +321,9 @@ class ModelWriter {
 
 }  // namespace
 
-TunedModel export_onnx(const std::string& path, const std::string& model_hash,
-                       const std::map<std::string, StoredTensor>& tensors, const std::string& out) {
-  if (same_place(path, out)) throw error("-o {} would write over the model", out);
+namespace {
+
+ModelFile read_trained(const std::string& path, const std::string& model_hash) {
   ModelFile file = read_model(path);
   Report report;
   for (const auto& [tensor, problem] : file.problems)
@@ -332,7 +332,25 @@ TunedModel export_onnx(const std::string& path, const std::string& model_hash,
   if (file.hash != model_hash)
     throw error("{}: is not the model that was trained: its hash is {}, that one's is {}", file.name,
                 file.hash, model_hash);
-  Changes changes = find_changes(file, tensors);
+  return file;
+}
+
+}  // namespace
+
+std::vector<std::string> model_files(const std::string& path, const std::string& model_hash) {
+  const ModelFile file = read_trained(path, model_hash);
+  std::vector<std::string> files = {path};
+  for_tensors(file.model.graph(), [&](const TensorProto& t) {
+    if (is_external(t)) files.push_back(external_place(t, path).file);
+  });
+  return files;
+}
+
+TunedModel export_onnx(const std::string& path, const std::string& model_hash, const Tuning& tuning,
+                       const std::string& out) {
+  if (same_place(path, out)) throw error("-o {} would write over the model", out);
+  const ModelFile file = read_trained(path, model_hash);
+  const Changes changes = find_changes(file, tuning);
   DataFiles data(path, file, changes, out);
   TunedModel result;
   result.changed = changes.count;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "pock/support/philox.h"
 #include "rules.h"
 
 namespace pock {
@@ -16,20 +17,21 @@ using loop::ScalarOp;
 Expr low_word(const Expr& e) { return make(ScalarOp::bit_and, {e, int_lit(0xffffffff)}, DType::i64); }
 Expr high_word(const Expr& e) { return low_word(make(ScalarOp::shr, {e, int_lit(32)}, DType::i64)); }
 
-Words philox(loop::KernelBuilder& k, Words counter, std::array<Expr, 2> key) {
-  constexpr int64_t kMultiplier[] = {0xd2511f53, 0xcd9e8d57}, kStep[] = {0x9e3779b9, 0xbb67ae85};
-  auto different = [](const Expr& a, const Expr& b) { return make(ScalarOp::bit_xor, {a, b}, DType::i64); };
-  for (int round = 0; round < 10; ++round) {
-    Words next;
-    for (int i : {0, 1}) {
-      Expr product = counter[2 * i] * kMultiplier[i];  // all 64 bits of it, whatever the sign
-      Expr step = low_word(key[1 - i] + kStep[1 - i] * round);
-      next[2 - 2 * i] = different(different(high_word(product), counter[3 - 2 * i]), step);
-      next[3 - 2 * i] = low_word(product);
-    }
-    for (int i = 0; i < 4; ++i) counter[i] = load(k.reg(fmt::format("c{}", i), next[i]));
-  }
-  return counter;
+namespace {
+
+struct Exprs64 {
+  loop::KernelBuilder& k;
+  Expr low(const Expr& product) const { return low_word(product); }
+  Expr high(const Expr& product) const { return high_word(product); }
+  Expr different(const Expr& a, const Expr& b) const { return make(ScalarOp::bit_xor, {a, b}, DType::i64); }
+  Expr keep(int i, const Expr& word) { return load(k.reg(fmt::format("c{}", i), word)); }
+};
+
+}  // namespace
+
+Words philox(loop::KernelBuilder& k, const Words& counter, const std::array<Expr, 2>& key) {
+  Exprs64 words{k};
+  return philox(words, counter, key);
 }
 
 namespace {

@@ -102,9 +102,12 @@ bool same_place(const std::string& a, const std::string& b) {
   if (a == b) return true;
   if (a == "-" || b == "-") return false;
   if (fs::equivalent(a, b, code)) return true;
-  fs::path one = fs::weakly_canonical(end_of_links(a), code),
-           other = fs::weakly_canonical(end_of_links(b), code);
-  return !one.empty() && one == other;
+  // Absolute at first: of what is not there, "x" and "./x" would stay two.
+  auto place = [&](const std::string& path) {
+    return fs::weakly_canonical(fs::absolute(end_of_links(path), code), code);
+  };
+  const fs::path one = place(a);
+  return !one.empty() && one == place(b);
 }
 
 }  // namespace pock

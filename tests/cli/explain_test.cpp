@@ -55,6 +55,38 @@ TEST(Explain, JsonAddsUp) {
     }
 }
 
+// An adapter is a parameter like others; what it stands beside has no gradient to pay for.
+TEST(Explain, CountsAdapters) {
+  auto explained = [](const std::string& scheme) {
+    Ran ran = explain({"--json", "--sparse-scheme", scheme});
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return nlohmann::json::parse(ran.out);
+  };
+  const auto all = explained("lora:2"), head = explained("head");
+  int64_t factors = 0, weights = 0;
+  for (const auto& p : all["this"]["parameters"]) {
+    const std::string name = p["name"];
+    EXPECT_EQ(p["share"], 1);
+    EXPECT_EQ(p["state_bytes"], p["weight_bytes"]);
+    EXPECT_GT(p["gradient_flop"], 0) << name;
+    if (name.find("lora_") == std::string::npos) continue;
+    ++factors;
+    weights += p["weight_bytes"].get<int64_t>();
+  }
+  EXPECT_GE(factors, 20);
+  EXPECT_EQ(all["this"]["trained_weight_bytes"],
+            head["this"]["trained_weight_bytes"].get<int64_t>() + weights);
+  EXPECT_EQ(all["full"], head["full"]);  // full update knows no adapters
+  EXPECT_GT(all["this"]["forward_flop"], head["this"]["forward_flop"]);
+  EXPECT_GT(all["this"]["saved_activation_bytes"], head["this"]["saved_activation_bytes"]);
+  EXPECT_LT(all["this"]["backward_flop"], all["full"]["backward_flop"]);
+  auto kib = [](const nlohmann::json& object, const char* what) {
+    return object["analytic_extra_memory_kib"]["fp32"][what].get<double>();
+  };
+  EXPECT_NEAR(kib(all, "weights"), kib(head, "weights") + static_cast<double>(weights) / 1024, 1e-9);
+  EXPECT_GT(kib(all, "activations"), kib(head, "activations"));
+}
+
 TEST(Explain, TextNamesWhatIsTrained) {
   Ran ran = explain({"--sparse-scheme", "head"});
   ASSERT_EQ(ran.status, 0) << ran.err;

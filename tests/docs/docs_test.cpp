@@ -67,8 +67,10 @@ TEST(Docs, CommandsAboutSchemesRun) {
   TempDir dir;
   fs::copy_file(kRoot / "tests/train/lenet/model.onnx", dir / "model.onnx");
   fs::copy_file(kRoot / "tests/train/schemes/lenet.toml", dir / "lenet.toml");
-  const std::vector<std::string> all = commands(kRoot / "docs/sparse.md", {"pockc "});
-  ASSERT_EQ(all.size(), 3u);
+  fs::copy_file(kRoot / "tests/train/lenet/data.npy", dir / "images.npy");
+  fs::copy_file(kRoot / "tests/train/lenet/labels.npy", dir / "labels.npy");
+  const std::vector<std::string> all = commands(kRoot / "docs/sparse.md", {"pockc ", "./trainer "});
+  ASSERT_EQ(all.size(), 7u);
   for (const std::string& command : all) {
     Ran ran = run({"/bin/sh", "-c", "PATH=" + fs::path(kPockc).parent_path().string() + ":$PATH; " + command},
                   dir.path);
@@ -104,7 +106,7 @@ TEST(Docs, CodeIsTheCodeOfTheProject) {
       ++count;
     }
   }
-  EXPECT_EQ(count, 6);
+  EXPECT_EQ(count, 7);
 }
 
 }  // namespace

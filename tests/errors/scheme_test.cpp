@@ -72,9 +72,48 @@ INSTANTIATE_TEST_SUITE_P(
         WrongScheme{"[[weights]]\nmatch = \"conv1.weight\"\nchannels = [0, 99]",
                     {"'conv1.weight'", "it has the input channels 0 to", "not 99"}},
         WrongScheme{"[[weights]]\nmatch = \"conv1.weight\"\nchannels = 99", {"'conv1.weight'", "not 99"}},
+        WrongScheme{"lora = 3", {"s.toml:1:8: want tables: [[lora]]"}},
+        WrongScheme{"[[lora]]\n",
+                    {"beside which weights? It has no key 'match'", "of which rank? It has no key"}},
+        WrongScheme{
+            "[[lora]]\nmatch = 3\nrank = \"8\"\nalpha = true\ndropout = [0.1]\nrnak = 4\n",
+            {"s.toml:2:9: want a name or a pattern in quotes", "s.toml:3:8: want a rank, a whole number",
+             "s.toml:4:9: want a number as 16", "s.toml:5:11: want a share as 0.1",
+             "s.toml:6:1: there is no key 'rnak'; here may stand match, rank, alpha, dropout"}},
+        WrongScheme{
+            "[[lora]]\nmatch = 'all'\nrank = 0\ndropout = 1.0\nalpha = 0\n[[lora]]\nmatch = 'x'\n"
+            "rank = -4\ndropout = -0.1\nalpha = nan\n[[lora]]\nmatch = 'x'\nrank = 65537\n"
+            "dropout = nan\nalpha = inf\n[[lora]]\nmatch = 'x'\nrank = 2.5\n",
+            {"s.toml:3:8: a rank is a whole number from 1 to 65536, not 0",
+             "s.toml:4:11: dropout is a share from 0 to below 1, not 1",
+             "s.toml:5:9: alpha is a number from 1e-6 to 1e6, not 0", "s.toml:8:8: a rank is", "not -4",
+             "s.toml:9:11: dropout", "s.toml:10:9: alpha", "s.toml:13:8: a rank is", "not 65537",
+             "s.toml:14:11: dropout", "s.toml:15:9: alpha", "s.toml:18:8: want a rank, a whole number"}},
+        // What is wrong with adapters is said together with the rest.
+        WrongScheme{"biases = ['nowhere']\n[[lora]]\nmatch = 'conv1.weihgt'\nrank = 2\n[[lora]]\n"
+                    "match = 'bn1.weight'\nrank = 2\n[[lora]]\nmatch = '*.bias'\nrank = 2\n[[lora]]\n"
+                    "match = 'last:9'\nrank = 2\n[[lora]]\nmatch = '*'\nrank = 2\n[[weights]]\n"
+                    "match = 'conv2.weight'\n",
+                    {"biases: 'nowhere' matches none", "lora: 'conv1.weihgt' matches none of them",
+                     "near it are 'conv1.weight'", "it matches 'bn1.weight', which is one of the norms",
+                     "it matches 'conv2.bias', which is one of the biases",
+                     "lora: the model has 4 layers with weights, not 9", "parameter 'conv2.weight': ",
+                     "it is trained itself by [[weights]]", "name it in one of them"}},
+        WrongScheme{
+            "[[weights]]\nmatch = 'all'\n[[lora]]\nmatch = 'all'\nrank = 2\n",
+            {"lora: \"all\" are the layers whose weights [[weights]] does not train: there are none"}},
         WrongScheme{std::string("biases = \"\xff\"", 11), {"s.toml:1:"}},
         WrongScheme{deep_key(3000), {"s.toml"}},
         WrongScheme{std::string(1 << 17, ' '), {"s.toml: has 131072 bytes"}}));
+
+// Weights beside which there can be no adapter, each the only one that a rule names.
+Wrong beside(const std::string& net, const std::string& weight, const std::vector<std::string>& said) {
+  Wrong wrong = compile("s.toml", said);
+  wrong.files["s.toml"] = "[[lora]]\nmatch = '" + weight + "'\nrank = 2\n";
+  wrong.argv[2] = std::string(kSourceDir) + "/tests/train/" + net + "/model.onnx";
+  if (net == "decoder") wrong.argv.insert(wrong.argv.end(), {"--dim", "H=7"});
+  return wrong;
+}
 
 class SchemeFlag : public testing::TestWithParam<Wrong> {};
 
@@ -85,17 +124,29 @@ TEST_P(SchemeFlag, IsRefused) {
 
 INSTANTIATE_TEST_SUITE_P(
     Flags, SchemeFlag,
-    testing::Values(compile("nowhere.toml", {"there is no such file, and the presets are", "bias-only"}),
-                    compile("/", {"/"}), compile("last", {"--sparse-scheme last: want last:N"}),
-                    compile("head:3", {"--sparse-scheme head:3: want head"}),
-                    compile("last:-1", {"'-1' is no whole number from 1"}),
-                    compile("last:99", {"4 layers with weights, not 99"}),
-                    compile("expand-convs:1:2", {"'2' is no share"}),
-                    compile("expand-convs:1", {"has 0 inverted residual blocks"}),
-                    compile("attention:1", {"has 0 attention blocks"}),
-                    compile("head", {"give one of them"}, {"--train", "*"}),
-                    compile("head", {"nothing to train", "check --sparse-scheme and --freeze"},
-                            {"--freeze", "*"})));
+    testing::Values(
+        compile("nowhere.toml", {"there is no such file, and the presets are", "bias-only"}),
+        compile("/", {"/"}), compile("last", {"--sparse-scheme last: want last:N"}),
+        compile("head:3", {"--sparse-scheme head:3: want head"}),
+        compile("last:-1", {"'-1' is no whole number from 1"}),
+        compile("last:99", {"4 layers with weights, not 99"}),
+        compile("expand-convs:1:2", {"'2' is no share"}),
+        compile("expand-convs:1", {"has 0 inverted residual blocks"}),
+        compile("attention:1", {"has 0 attention blocks"}),
+        beside("mobile", "blocks.0.dw.weight",
+               {"parameter 'blocks.0.dw.weight'", "there can be no adapter beside it",
+                "the convolution has 8 groups"}),
+        beside("twice", "conv.weight", {"several nodes read it ('/conv/Conv', '/conv_1/Conv')"}),
+        beside("twice", "mix.weight", {"several nodes read it"}),
+        beside("decoder", "wte.weight", {"parameter 'wte.weight'", "several nodes read it"}),
+        beside("decoder", "wpe.weight",
+               {"matches none", "'wpe.weight', which is no weight of a convolution or a matrix product"}),
+        compile("lora", {"--sparse-scheme lora: want lora:RANK"}),
+        compile("lora:0", {"'0' is no whole number from 1"}),
+        compile("lora:99999", {"a rank is a whole number from 1 to 65536, not 99999"}),
+        compile("lora:2", {"nothing to train"}, {"--freeze", "*"}),
+        compile("head", {"give one of them"}, {"--train", "*"}),
+        compile("head", {"nothing to train", "check --sparse-scheme and --freeze"}, {"--freeze", "*"})));
 
 }  // namespace
 }  // namespace pock::test

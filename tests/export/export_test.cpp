@@ -345,5 +345,134 @@ TEST_F(Refused, PlacesThatCannotBeWritten) {
   EXPECT_EQ(printed.out.size(), model.size());
 }
 
+// x [N,6] as a picture -> convolution -> square product by Gemm -> square product by MatMul -> head. The second square
+// weight is stored in double.
+Model adapted_net() {
+  Model m(13);
+  m.input("x", {-1, 6}).ints("picture", {-1, 1, 2, 3}).ints("row", {-1, 24});
+  m.floats("conv.weight", {2, 1, 2, 2}, random_floats(8, 1)).floats("conv.bias", {2}, random_floats(2, 2));
+  m.floats("up.weight", {6, 24}, random_floats(144, 3)).floats("mix.weight", {6, 6}, random_floats(36, 4));
+  TensorProto& square = m.tensor("square", {6, 6}, TensorProto::DOUBLE);
+  for (float x : random_floats(36, 5)) square.add_double_data(x);
+  m.floats("head.weight", {6, 6}, random_floats(36, 6)).floats("head.bias", {6}, random_floats(6, 7));
+  m.node("Reshape", {"x", "picture"}, {"p"});
+  m.node("Conv", {"p", "conv.weight", "conv.bias"}, {"c"}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+  m.node("Tanh", {"c"}, {"ct"}).node("Reshape", {"ct", "row"}, {"r"});
+  m.node("Gemm", {"r", "up.weight"}, {"u"}, {{"transB", int64_t{1}}, {"alpha", 0.5f}})
+      .node("Tanh", {"u"}, {"ut"});
+  m.node("Gemm", {"ut", "mix.weight"}, {"g"}, {{"transB", int64_t{1}}}).node("Tanh", {"g"}, {"gt"});
+  m.node("MatMul", {"gt", "square"}, {"q"}).node("Tanh", {"q"}, {"qt"});
+  m.node("Gemm", {"qt", "head.weight", "head.bias"}, {"logits"}, {{"transB", int64_t{1}}}).output("logits");
+  return m;
+}
+
+class ExportedAdapters : public Exported {
+ protected:
+  void SetUp() override {
+    dir_.write("m.onnx", adapted_net().proto.SerializeAsString());
+    dir_.write("s.toml",
+               "biases = 'last:1'\n[[weights]]\nmatch = 'last:1'\n[[lora]]\nmatch = 'all'\nrank = 3\n"
+               "alpha = 5\n[[lora]]\nmatch = 'mix.weight'\nrank = 2\nalpha = 7\n");
+    compile("m.onnx", "t", {"--sparse-scheme", dir_ / "s.toml"});
+    const auto [before, after] = train("t", 60, "c");
+    EXPECT_LT(after, before - 0.1);
+  }
+};
+
+TEST_F(ExportedAdapters, AreMergedIntoWeights) {
+  Ran ran = run_export("m.onnx", "c", "merged.onnx");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NE(ran.err.find("6 tensors differ from m.onnx, 4 of them by an adapter that was merged"),
+            std::string::npos)
+      << ran.err;
+  compile("merged.onnx", "u");
+  const std::vector<double> want = predict("t", {"--weights", "c"}), got = predict("u"), old = predict("t");
+  ASSERT_EQ(got.size(), want.size());
+  double moved = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    EXPECT_NEAR(got[i], want[i], 1e-5) << i;
+    moved = std::max(moved, std::abs(want[i] - old[i]));
+  }
+  EXPECT_GT(moved, 0.3);
+}
+
+TEST_F(ExportedAdapters, StandInAFileOfTheirOwn) {
+  Ran ran = run({kPockc, "export", "m.onnx", "--weights", "c", "--adapters", "a.safetensors"}, dir_.path);
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const Safetensors file = read_safetensors(dir_ / "a.safetensors"),
+                    checkpoint = read_safetensors(dir_ / "c");
+  const std::map<std::string, Dims> want = {{"conv.lora_A.weight", {3, 1, 2, 2}},
+                                            {"conv.lora_B.weight", {2, 3, 1, 1}},
+                                            {"up.lora_A.weight", {3, 24}},
+                                            {"up.lora_B.weight", {6, 3}},
+                                            {"mix.lora_A.weight", {2, 6}},
+                                            {"mix.lora_B.weight", {6, 2}},
+                                            {"square.lora_A.weight", {3, 6}},
+                                            {"square.lora_B.weight", {6, 3}},
+                                            {"head.weight", {6, 6}},
+                                            {"head.bias", {6}}};
+  EXPECT_EQ(file.tensors.size(), want.size());
+  for (const auto& [name, dims] : want) {
+    ASSERT_TRUE(file.tensors.count("base_model.model." + name)) << name;
+    const Array& array = file.tensors.at("base_model.model." + name);
+    EXPECT_EQ(array.dims, dims) << name;
+    const std::string there = (name.find("lora") == std::string::npos ? "" : "base_model.model.") + name;
+    EXPECT_EQ(array.bytes, checkpoint.tensors.at(there).bytes) << name;
+  }
+  EXPECT_EQ(file.metadata.at("format"), "pt");
+  EXPECT_EQ(json::parse(file.metadata.at("adapters"))["mix.weight"],
+            (json{{"rank", 2}, {"alpha", 7.0}, {"inputs_first", false}}));
+  // Both at once, and the same.
+  ran =
+      run({kPockc, "export", "m.onnx", "--weights", "c", "--adapters", "b", "-o", "merged.onnx"}, dir_.path);
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(read_file(dir_ / "b"), read_file(dir_ / "a.safetensors"));
+}
+
+TEST_F(ExportedAdapters, OrAreRefused) {
+  auto refuses = [&](std::vector<std::string> more, const std::string& says) {
+    more.insert(more.begin(), {kPockc, "export", "m.onnx", "--weights"});
+    Ran ran = run(more, dir_.path);
+    EXPECT_EQ(ran.status, 1);
+    EXPECT_NE(ran.err.find(says), std::string::npos) << ran.err;
+    EXPECT_FALSE(fs::exists(dir_.path / "a"));
+  };
+  const std::string model = read_file(dir_ / "m.onnx"), checkpoint = read_file(dir_ / "c");
+  refuses({"c"}, "give -o for a model with what was trained in it, or --adapters");
+  refuses({"c", "-o", "a", "--adapters", "./a"}, "-o and --adapters are both");
+  refuses({"c", "--adapters", "m.onnx"}, "would write over the model");
+  refuses({"c", "--adapters", "c"}, "would write over the checkpoint");
+  refuses({"c", "--adapters", "nowhere/a", "-o", "a"}, "No such file or directory");
+  EXPECT_EQ(read_file(dir_ / "m.onnx"), model);
+  EXPECT_EQ(read_file(dir_ / "c"), checkpoint);
+  Model other = adapted_net();
+  other.proto.mutable_graph()->mutable_initializer(2)->set_float_data(0, 7);
+  dir_.write("m.onnx", other.proto.SerializeAsString());
+  refuses({"c", "--adapters", "a"}, "m.onnx: is not the model that was trained");
+  dir_.write("m.onnx", model);
+  compile("m.onnx", "t", {"--sparse-scheme", dir_ / "s.toml", "--freeze", "*.mix.lora_A*"});
+  train("t", 2, "frozen");
+  refuses({"frozen", "-o", "a"}, "has no 'base_model.model.mix.lora_A.weight': where a factor was frozen");
+  compile("m.onnx", "t", {"--sparse-scheme", "head"});
+  train("t", 2, "plain");
+  refuses({"plain", "--adapters", "a"}, "the checkpoint has none; they are made where a scheme has [[lora]]");
+  // A model's data are the model, too.
+  Model apart = adapted_net();
+  for (TensorProto& t : *apart.proto.mutable_graph()->mutable_initializer()) {
+    if (t.name() != "mix.weight") continue;
+    t.clear_float_data();
+    t.set_data_location(TensorProto::EXTERNAL);
+    auto* place = t.add_external_data();
+    place->set_key("location");
+    place->set_value("mix.data");
+  }
+  dir_.write("m.onnx", apart.proto.SerializeAsString());
+  dir_.write("mix.data", bytes_of(random_floats(36, 4)));
+  compile("m.onnx", "t", {"--sparse-scheme", "lora:2"});
+  train("t", 2, "apart");
+  refuses({"apart", "--adapters", "./mix.data"}, "--adapters ./mix.data would write over the model");
+  EXPECT_EQ(read_file(dir_ / "mix.data"), bytes_of(random_floats(36, 4)));
+}
+
 }  // namespace
 }  // namespace pock::test

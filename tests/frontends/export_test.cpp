@@ -35,7 +35,7 @@ class Trained {
 };
 
 TunedModel tune(const std::string& path, const Trained& trained, const std::string& out) {
-  return export_onnx(path, onnx_frontend::read_model(path).hash, trained.tensors, out);
+  return export_onnx(path, onnx_frontend::read_model(path).hash, {trained.tensors}, out);
 }
 
 // The bytes of the tuned model, which has no external data.

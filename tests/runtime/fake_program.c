@@ -175,6 +175,7 @@ const struct pock_program pock_program = {
 #else
     .scheme = "everything",
 #endif
+    .adapters = "none",
     .compiler = "pock for tests",
     .target = "x86-64",
     .tensors = tensors,

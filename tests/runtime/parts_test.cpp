@@ -350,7 +350,7 @@ TEST_F(Checkpoint, SignedLiesAreAnswered) {
     std::string says;
   };
   const Lie lies[] = {
-      {"pock-checkpoint-2", "pock-checkpoint-9", POCK_FOREIGN, "a format that this program does not know"},
+      {"pock-checkpoint-3", "pock-checkpoint-9", POCK_FOREIGN, "a format that this program does not know"},
       {"\"position\":\"24\"", "\"position\":\"84\"", POCK_DAMAGED, "more samples used than there were"},
       {"\"position\":\"24\"", "\"position\":\"2x\"", POCK_FOREIGN, "a format that"},
       {"\"best_loss\":\"0.1\"", "\"best_loss\":\"0.x\"", POCK_FOREIGN, "a format that"},

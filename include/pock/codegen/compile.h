@@ -37,8 +37,8 @@ struct CompileOptions {
   bool share_kernels = true;  // false: a function for every node
   PlanOptions plan;
   Recipe recipe;
-  std::vector<LossChoice> losses;  // none: the model's own
-  std::string scheme, model_name;
+  std::vector<LossChoice> losses;                     // none: the model's own
+  std::string scheme, adapters = "none", model_name;  // the first two as pock_program has them
   std::string library;  // for Emit::lib: the name that its functions start with; a C name
 };
 

@@ -12,9 +12,10 @@ namespace pock {
 
 // A convolution or a product of matrices with a parameter.
 struct Layer {
-  const Node* node;  // where the parameter is used more than once, the last
+  Node* node;   // where the parameter is used more than once, the last
+  int operand;  // which of the node's inputs is the weight, perhaps transposed or under another shape
   Value* weight;
-  int input_channels;     // the axis of the weight along which they lie
+  int input_channels;     // the axis of the weight along which they lie; -1: of none of its own
   Value* bias = nullptr;  // added to the result, one number for each of its channels; may be null
   const Value* out;       // with the bias
 };

@@ -44,11 +44,15 @@ struct PassOptions {
   std::optional<bool> unbiased_variance;  // of running variances; unset: by the model's producer
   std::vector<LossChoice> losses;         // none: derive
   Recipe recipe;
+  uint64_t seed = 0;  // of what adapters start from
   // Input preprocessing: x * scale, then (x - mean) / std, in the graph; the input itself becomes u8.
   std::optional<double> input_scale;
   std::vector<double> input_mean, input_std;
   bool inference = false;  // build the inference graph: no gradients, running statistics
 };
+
+// Those that the scheme asks for and `freeze` does not take back, of a model as imported. Throws as trained_by() does.
+std::vector<Adapter> adapters(const Graph&, const PassOptions&);
 
 using PassFn = int (*)(Graph&, const PassOptions&);
 

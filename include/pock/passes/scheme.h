@@ -9,6 +9,11 @@
 //     match = "blocks.9.conv1.*"    # a pattern, "all" or "last:N"
 //     channels = 0.5                # a share, a count or a list of input channels; without it all
 //     select = "l2"                 # those with the largest weights; or "first"
+//     [[lora]]
+//     match = "*.q_proj.weight"     # likewise; these stay frozen, an adapter beside each is trained
+//     rank = 8
+//     alpha = 16
+//     dropout = 0.1                 # of the adapter's input
 //
 // A pattern is a glob over names of parameters, and of the nodes that they belong to. "last:N" are the last N layers
 // that have weights; a norm counts by where it stands among them. What no line names stays frozen.
@@ -21,7 +26,7 @@
 #include <variant>
 #include <vector>
 
-#include "pock/ir/graph.h"
+#include "pock/passes/layers.h"
 
 namespace pock {
 
@@ -46,10 +51,19 @@ struct WeightRule {
   ChannelChoice channels = {};
 };
 
+// W x becomes W x + alpha / rank * B (A x). Where nothing else is said, as in PEFT.
+struct LoraRule {
+  LayerChoice match;  // `all`: but for the weights that are trained themselves
+  int64_t rank = 0;
+  double alpha = 8, dropout = 0;
+};
+inline constexpr int64_t kMostRank = 1 << 16;
+
 struct Scheme {
   std::string name;  // for messages: the preset or the file
   LayerChoice biases, norms;
   std::vector<WeightRule> weights;  // a weight goes by the last that names it
+  std::vector<LoraRule> lora;       // likewise
   // Presets that look at the model's structure: parts of it, instead of the above.
   struct Structure {
     enum Kind : uint8_t { none, expand_convs, attention } kind = none;
@@ -63,8 +77,19 @@ Scheme load_scheme(const std::string& text);
 Scheme parse_scheme(const std::string& toml, const std::string& file);
 std::string preset_text();  // "full, head, ...", with what each trains, for --help
 
-// What the scheme trains of a model as imported: parameters, and of which only some input channels. Throws an Error with
-// everything that does not fit the model.
-std::unordered_map<const Value*, std::optional<Slice>> trained_by(const Scheme&, const Graph&);
+// A layer that keeps its weight and gets an adapter.
+struct Adapter {
+  Layer layer;
+  int64_t rank;
+  double alpha, dropout;
+};
+
+struct Selected {
+  std::unordered_map<const Value*, std::optional<Slice>> params;  // of some only these input channels
+  std::vector<Adapter> adapters;                                  // in the graph's order
+};
+
+// What the scheme trains of a model as imported. Throws an Error with everything that does not fit the model.
+Selected trained_by(const Scheme&, const Graph&);
 
 }  // namespace pock
