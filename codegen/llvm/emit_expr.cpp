@@ -69,25 +69,19 @@ Value* emit_compare(IRBuilderBase& b, ScalarOp op, DType t, Value* x, Value* y) 
   }
 }
 
-bool is_number(Value* v) {
-  auto* c = llvm::dyn_cast<llvm::Constant>(v);
-  if (c && c->getType()->isVectorTy()) c = c->getSplatValue();
-  auto* number = llvm::dyn_cast_or_null<llvm::ConstantFP>(c);
-  return number && !number->isNaN();
-}
-
 // (x > y or x is NaN) ? x : y, and the mirror image. llvm.maximum and llvm.maxnum differ on zeros and NaN.
 Value* emit_extreme(IRBuilderBase& b, bool largest, DType t, Value* x, Value* y) {
   if (!is_float(t))
     return b.CreateSelect(
         largest ? emit_compare(b, ScalarOp::lt, t, y, x) : emit_compare(b, ScalarOp::lt, t, x, y), x, y);
   Value* wins = nullptr;
-  if (is_number(y)) {
-    // Of a bound behind another one, inside of that: what is beyond the first is a constant, which a mask blends in.
-    if (auto* first = llvm::dyn_cast<llvm::SelectInst>(x); first && is_number(first->getFalseValue()))
-      return b.CreateSelect(first->getCondition(), emit_extreme(b, largest, t, first->getTrueValue(), y),
-                            emit_extreme(b, largest, t, first->getFalseValue(), y));
-    // One comparison does it: unordered can only mean that x is NaN.
+  bool y_is_number = false;
+  if (auto* c = llvm::dyn_cast<llvm::Constant>(y)) {
+    if (c->getType()->isVectorTy()) c = c->getSplatValue();
+    auto* number = llvm::dyn_cast_or_null<llvm::ConstantFP>(c);
+    y_is_number = number && !number->isNaN();
+  }
+  if (y_is_number) {  // one comparison does it: unordered can only mean that x is NaN
     wins = largest ? b.CreateFCmpUGT(x, y) : b.CreateFCmpULT(x, y);
   } else {
     wins = b.CreateOr(largest ? b.CreateFCmpOGT(x, y) : b.CreateFCmpOLT(x, y), b.CreateFCmpUNO(x, x));
