@@ -13,7 +13,7 @@ namespace pock {
 namespace {
 
 constexpr int64_t kLeastStaged =
-    8 << 20;                        // bytes: less stays in a cache on the way to its reader, and is made once
+    3 << 20;                        // bytes: less stays in a cache on the way to its reader, and is made once
 constexpr int64_t kMostRow = 2048;  // elements, of which a stage holds several rows
 constexpr size_t kMostNodes = 12;   // in a kernel
 
