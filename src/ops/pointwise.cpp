@@ -482,7 +482,10 @@ const OpDef kClip{
     .attrs = {number_attr("low"), number_attr("high")},
     .infer = clip_types,
     .gradient = Gradient([](GradArgs& g) {
-      g.add(0, g.b.value("clip_grad", {g.in(0), g.dout()}, g.node.attrs));
+      // The result tells as well, and is kept for its readers; behind a normalisation both are made again from its input.
+      const Node* made_by = g.in(0)->node;
+      const bool normalized = made_by && made_by->op->norm_scale >= 0;
+      g.add(0, g.b.value("clip_grad", {normalized ? g.in(0) : g.out(), g.dout()}, g.node.attrs));
     }),
     .lower = Scalar(
         [](const ScalarArgs& a) { return min(max(a.in(0), lit(a.number("low"))), lit(a.number("high"))); }),
