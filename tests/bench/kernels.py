@@ -106,7 +106,7 @@ class Bench:
         """The fastest of all runs, in the order of a step, each with its `name`; the peak and the triad, the highest."""
         path = self.place.folder / "layer.onnx"
         save(layer, path, epilogue)
-        fuse = [] if epilogue else ["--no-fuse"]
+        fuse = [] if epilogue else ["--no-fuse", "--no-fused-update"]
         command = [path, "--batch", layer.batch, "--loss", "mse", *POCKC[2:], *fuse]
         runs = [json.loads(compare.run(self.place.argv([self.place.pockc, "bench", *command, *self.options, "--json"])))
                 for _ in range(self.runs)]
