@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that pock needs, only what is missing. Usage: tools/setup.sh [build] [example] [test] [fuzz] [bench]
+# Installs the Debian packages that pock needs, only what is missing. Usage: tools/setup.sh [build] [example] [transfer] [test] [fuzz] [bench]
 set -euo pipefail
 
 build="cmake ninja-build g++ ccache llvm-19-dev liblld-19-dev lld-19 clang-19 libonnx-dev libprotobuf-dev protobuf-compiler
        libfmt-dev libcli11-dev libtomlplusplus-dev libgtest-dev nlohmann-json3-dev"
 example="dataset-fashion-mnist"
+transfer="dataset-fashion-mnist python3-numpy python3-onnx python3-sklearn"
 test="qemu-user libonnx-testdata python3-onnx python3-numpy python3-venv dataset-fashion-mnist"
 fuzz="libclang-rt-19-dev"
 bench="python3-torch libopenblas0-pthread python3-onnx python3-numpy python3-matplotlib"
@@ -13,8 +14,8 @@ bench="python3-torch libopenblas0-pthread python3-onnx python3-numpy python3-mat
 missing=""
 for group in "$@"; do
   case "$group" in
-    build | example | test | fuzz | bench) ;;
-    *) echo "tools/setup.sh: there is no group '$group'; the groups are build, example, test, fuzz, bench" >&2; exit 2 ;;
+    build | example | transfer | test | fuzz | bench) ;;
+    *) echo "tools/setup.sh: there is no group '$group'; the groups are build, example, transfer, test, fuzz, bench" >&2; exit 2 ;;
   esac
   for package in ${!group}; do
     dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || missing="$missing $package"
