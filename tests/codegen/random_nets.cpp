@@ -218,18 +218,27 @@ Learned learn(const Graph& model, const PassOptions& passes, const std::set<std:
   return train_both_ways(program, RandomNet::kClasses);
 }
 
-class RandomNets : public testing::TestWithParam<unsigned> {};
+class RandomNets : public testing::TestWithParam<unsigned> {
+ protected:
+  // Calls f(net, model, scheme) for twenty of them, up to one that fails.
+  template <class F>
+  static void each_net(const F& f) {
+    for (unsigned seed = 20 * GetParam(); seed < 20 * GetParam() + 20 && !HasFailure(); ++seed) {
+      RandomNet net(seed);
+      const std::unique_ptr<Graph> model = net.make();
+      const std::string scheme = net.scheme(*model);
+      SCOPED_TRACE(std::to_string(seed) + "\n" + scheme);
+      f(net, *model, parse_scheme(scheme, "scheme.toml"));
+    }
+  }
+};
 
 TEST_P(RandomNets, TrainTheSameWhateverIsLeftOut) {
-  for (unsigned seed = 20 * GetParam(); seed < 20 * GetParam() + 20 && !HasFailure(); ++seed) {
-    RandomNet net(seed);
-    const std::unique_ptr<Graph> model = net.make();
-    const std::string scheme = net.scheme(*model);
-    SCOPED_TRACE(std::to_string(seed) + "\n" + scheme);
-    const PassOptions passes = options_for(parse_scheme(scheme, "scheme.toml"));
-    const Learned whole = learn(*model, passes, {});
+  each_net([](RandomNet& net, const Graph& model, const Scheme& scheme) {
+    const PassOptions passes = options_for(scheme);
+    const Learned whole = learn(model, passes, {});
     for (const std::set<std::string>& left_out : {net.some_passes(), optional_passes()}) {
-      const Learned learned = learn(*model, passes, left_out);
+      const Learned learned = learn(model, passes, left_out);
       EXPECT_EQ(learned.losses, whole.losses);
       EXPECT_EQ(states(learned), states(whole));
       for (const auto& [name, bytes] : learned.tensors)
@@ -237,26 +246,21 @@ TEST_P(RandomNets, TrainTheSameWhateverIsLeftOut) {
           EXPECT_TRUE(bytes == same->second) << name;
         }
     }
-  }
+  });
 }
 
 TEST_P(RandomNets, GiveSlicesTheFullGradient) {
-  for (unsigned seed = 20 * GetParam(); seed < 20 * GetParam() + 20 && !HasFailure(); ++seed) {
-    RandomNet net(seed);
-    const std::unique_ptr<Graph> model = net.make();
-    const std::string scheme = net.scheme(*model);
-    SCOPED_TRACE(std::to_string(seed) + "\n" + scheme);
-    PassOptions sparse = options_for(parse_scheme(scheme, "scheme.toml")),
-                full = options_for(load_scheme("full"));
+  each_net([](RandomNet&, const Graph& model, const Scheme& scheme) {
+    PassOptions sparse = options_for(scheme), full = options_for(load_scheme("full"));
     for (PassOptions* passes : {&sparse, &full})
-      if (has_norms(*model)) passes->norms = {parse_norm_rule("frozen")};
-    const auto all = gradients(*program_graphs(*model, full, {.disabled = optional_passes()}).train);
-    const ProgramGraphs graphs = program_graphs(*model, sparse);
+      if (has_norms(model)) passes->norms = {parse_norm_rule("frozen")};
+    const auto all = gradients(*program_graphs(model, full, {.disabled = optional_passes()}).train);
+    const ProgramGraphs graphs = program_graphs(model, sparse);
     const auto some = gradients(*graphs.train);
     EXPECT_FALSE(some.empty());
     for (const auto& [name, gradient] : some)
       EXPECT_EQ(gradient, restricted(all.at(name), *graphs.train->find(name))) << name;
-  }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomNets, testing::Range(0u, 10u));
