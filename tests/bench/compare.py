@@ -46,6 +46,7 @@ SETTINGS = [(layout, tuned) for tuned in (False, True) for layout in ("nchw", "c
 TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "17179869184", "MALLOC_TOP_PAD_": "67108864"}
 # Of pock's losses from those in float64, relative; or else these times PyTorch's own distance in float32.
 LOSS_TOLERANCE, LOSS_FACTOR = 1e-4, 4
+LOSS_CAP, LEAST_COMPARED = 0.1, 3
 PEAK_TOLERANCE = 0.03
 
 
@@ -225,11 +226,17 @@ def distance(losses, reference):
 
 
 def check_losses(case, ours, theirs, reference):
-    """`theirs`: PyTorch's in float32, of several runs; `reference`: in float64. Gives our distance."""
-    allowed = max(LOSS_TOLERANCE, LOSS_FACTOR * max(distance(l, reference) for l in theirs))
-    if not distance(ours, reference) <= allowed < 0.1:
+    """`theirs`: PyTorch's in float32, of several runs; `reference`: in float64. Gives our distance.
+
+    A net of few samples a batch norm is chaotic: where float32 says less than LOSS_CAP of a step, that step and those behind it
+    say nothing of us either, and only the steps before it are compared, LEAST_COMPARED at least."""
+    def allowed(steps):
+        return max(LOSS_TOLERANCE, LOSS_FACTOR * max(distance(l[:steps], reference[:steps]) for l in theirs))
+    steps = max((n for n in range(LEAST_COMPARED, len(reference) + 1) if allowed(n) < LOSS_CAP), default=len(reference))
+    ours, reference, theirs = ours[:steps], reference[:steps], [l[:steps] for l in theirs]
+    if not distance(ours, reference) <= allowed(steps) < LOSS_CAP:
         raise SystemExit(f"{case.name}: the losses differ by {distance(ours, reference):.2g} of their size; PyTorch's float32 "
-                         f"allows {allowed:.2g}, and 0.1 is too much:\n  pock             {ours}\n"
+                         f"allows {allowed(steps):.2g}, and {LOSS_CAP} is too much:\n  pock             {ours}\n"
                          f"  PyTorch float64  {reference}\n" + "\n".join(f"  PyTorch float32  {l}" for l in theirs))
     return distance(ours, reference)
 

@@ -57,6 +57,15 @@ class CompareTest(unittest.TestCase):
             with self.assertRaises(SystemExit):
                 check(wrong, [theirs])
 
+    def test_steps_that_float32_cannot_tell_are_left_out(self):
+        reference, theirs = [4.0, 3.0, 2.0, 1.0], [4.0, 3.0, 2.0, 1.5]
+        self.assertEqual(compare.check_losses(self.case, [4.0, 3.0, 2.0, 7.0], [theirs], reference), 0)
+        for ours in ([4.0, 3.0, 2.1, 1.0], [4.0, 3.0]):
+            with self.assertRaises(SystemExit):
+                compare.check_losses(self.case, ours, [theirs], reference)
+        with self.assertRaises(SystemExit):  # two steps are too few
+            compare.check_losses(self.case, reference, [[4.0, 3.0, 3.0, 1.0]], reference)
+
     def test_a_document_gets_new_rows_and_keeps_others(self):
         other = {**self.result, "batch": 64}
         document = pathlib.Path(self.folder.name) / "doc.md"
