@@ -58,6 +58,14 @@ const OpDef kNormalize{
       Value* safe = b.add(variance, b.constant(static_cast<float>(epsilon)));
       Value* factor = b.div(scale, b.value("sqrt", {safe}));
       g.add(0, b.mul(dy, factor));
+      // The same sum, which reads no x: nothing has to be saved where only the shift is trained.
+      if (!g.wants(2) && !g.wants(3)) {
+        std::vector<int64_t> positions = {0};
+        for (int axis = 2; axis < x->type.rank(); ++axis) positions.push_back(axis);
+        Value* sum_dy = spread(b, b.reduce_sum(dy, positions), x->type);
+        g.add(1, b.neg(b.mul(sum_dy, factor)));
+        return g.add(4, sum_dy);
+      }
       Dims channels = per_channel(x->type).dims;
       Node* sums = b.make("norm_grad_sums", {dy, x, b.reshape(mean, channels), b.reshape(variance, channels)},
                           {{"epsilon", epsilon}});
