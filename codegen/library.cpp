@@ -52,7 +52,7 @@ int64_t block_bytes(int64_t n) { return std::max(n, kBlockAlignment); }
 int64_t text_bytes(const std::string& s) { return 6 * static_cast<int64_t>(s.size()) + 2; }
 
 int64_t entry_bytes(const TensorRow& r) {
-  return text_bytes(r.name) + text_bytes(r.value->slot) + 128 + 21 * r.value->type.rank();
+  return text_bytes(r.name) + text_bytes(r.slot) + 128 + 21 * r.value->type.rank();
 }
 
 // What reading a checkpoint takes: pock_checkpoint_scratch() and a table of offsets.
@@ -101,6 +101,11 @@ std::string outputs_text(const Program& p) {
   return text;
 }
 
+// Of what its gradients are; parts of parameters as NAME[AXIS:CHANNELS].
+std::string kept_text(const Program& p) {
+  return gradient_rows(p).empty() ? "" : fmt::format("// Trained: {}\n", quoted(p.options.scheme));
+}
+
 std::string hypers_text(const Program& p) {
   std::string text;
   const ScalarFormulas formulas = scalar_formulas(p.options.recipe);
@@ -118,18 +123,20 @@ int64_t library_arena_bytes(const Program& p) {
 std::string library_header(const Program& p) {
   const std::string& lib = p.options.library;
   const std::map<std::string, std::string> filled = {
-      {"head", fmt::format("// Trains {1} in batches of {2}, with {3} and {4}.\n"
-                           "// Written by pockc {5} for {6}. Link with lib{0}.a, which needs nothing else.\n",
-                           lib, quoted(p.options.model_name), p.batch, to_string(p.options.losses),
-                           p.options.recipe.optimizer.name, POCK_VERSION, p.options.target.cpu)},
+      {"head",
+       fmt::format("// Trains {1} in batches of {2}, with {3} and {4}.\n"
+                   "// Written by pockc {5} for {6}. Link with lib{0}.a, which needs nothing else.\n{7}",
+                   lib, quoted(p.options.model_name), p.batch, to_string(p.options.losses),
+                   p.options.recipe.optimizer.name, POCK_VERSION, p.options.target.cpu, kept_text(p))},
       {"constants",
        fmt::format("// Samples in a batch, tensors, and bytes: of the blocks and their alignment, and of the "
                    "longest checkpoint.\n"
                    "#define {0}_BATCH {1}\n#define {0}_TENSORS {2}\n#define {0}_ALIGN {3}\n"
                    "#define {0}_ARENA_BYTES {4}\n#define {0}_PARAMS_BYTES {5}\n#define {0}_STATE_BYTES {6}\n"
                    "#define {0}_SAVE_BYTES {7}\n",
-                   lib, p.batch, tensor_rows(p).size(), kBlockAlignment, library_arena_bytes(p),
-                   block_bytes(p.params.bytes), block_bytes(p.state.bytes), save_bytes(p))},
+                   lib, p.batch, tensor_rows(p).size() + gradient_rows(p).size(), kBlockAlignment,
+                   library_arena_bytes(p), block_bytes(p.params.bytes), block_bytes(p.state.bytes),
+                   save_bytes(p))},
       {"hypers", hypers_text(p)},
       {"internal", fmt::format("  float internal[{}];\n", 1 + p.train->scalars().size())},
       {"terms", fmt::format("  double terms[{}];\n", 2 * loss_rows(p).size())},

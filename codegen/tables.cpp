@@ -1,10 +1,12 @@
 #include "tables.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "pock/ir/storage.h"
 #include "pock/ops/op.h"
+#include "pock/passes/passes.h"
 #include "pock/support/diag.h"
 
 namespace pock {
@@ -68,6 +70,15 @@ int64_t label_shift(const Program& p, int64_t output) {
   return 0;
 }
 
+// Sums over batches take the place of an output (passes/update.cpp).
+const Value* kept_gradient(const Graph& g, const Value& param) {
+  for (size_t i = 1; i < g.outputs().size(); ++i)
+    if (g.output_name(i) == gradient_output_name(param)) return g.outputs()[i];
+  for (const Value* v : g.params())
+    if (v->kind == ValueKind::accumulator && v->owner == &param) return v;
+  return nullptr;
+}
+
 pock_role role_of(const Value* v) {
   if (v->kind == ValueKind::optimizer) return POCK_OPTIMIZER;
   if (v->kind == ValueKind::statistic) return POCK_STATISTIC;
@@ -81,15 +92,37 @@ std::vector<TensorRow> tensor_rows(const Program& p) {
   for (const Value* v : p.train->params()) {
     if (v->kind == ValueKind::accumulator) continue;
     const pock_role role = role_of(v);
-    const std::string& name = role == POCK_OPTIMIZER ? v->owner->name : v->name;
-    (role == POCK_OPTIMIZER ? optimizer
-     : role == POCK_FROZEN  ? frozen
-                            : saved)
-        .push_back({v, name, role, place_of(p, *p.train, v)});
+    const bool state = role == POCK_OPTIMIZER;
+    (state                 ? optimizer
+     : role == POCK_FROZEN ? frozen
+                           : saved)
+        .push_back(
+            {v, state ? v->owner->name : v->name, state ? v->slot : "", role, place_of(p, *p.train, v)});
   }
   saved.insert(saved.end(), optimizer.begin(), optimizer.end());
   saved.insert(saved.end(), frozen.begin(), frozen.end());
   return saved;
+}
+
+std::vector<TensorRow> gradient_rows(const Program& p) {
+  std::vector<TensorRow> rows;
+  if (!p.options.recipe.keep_gradients) return rows;
+  for (const Value* param : p.train->params()) {
+    if (!param->trained) continue;
+    const Value* kept = kept_gradient(*p.train, *param);
+    POCK_CHECK(kept, "the gradient of {} is not kept", param->name);
+    const Place place = place_of(p, *p.train, kept);
+    POCK_CHECK(place.base != Base::scalars, "the gradient of {} is a scalar", param->name);
+    rows.push_back({kept, param->name, "grad", POCK_GRADIENT + static_cast<int>(place.base), place});
+  }
+  return rows;
+}
+
+std::string slices_json(const Program& p) {
+  nlohmann::ordered_json slices = nlohmann::ordered_json::object();
+  for (const Value* v : p.train->params())
+    if (v->trained && v->slice) slices[v->name] = {{"axis", v->slice->axis}, {"index", v->slice->index}};
+  return slices.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::vector<InputRow> input_rows(const Program& p) {

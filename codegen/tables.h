@@ -11,8 +11,8 @@ namespace pock {
 
 struct TensorRow {
   const Value* value;
-  std::string name;
-  pock_role role;
+  std::string name, slot;  // slot: "" where it is none
+  int role;                // enum pock_role
   Place place;
 };
 
@@ -43,6 +43,8 @@ struct LossRow {
 };
 
 std::vector<TensorRow> tensor_rows(const Program&);
+std::vector<TensorRow> gradient_rows(const Program&);
+std::string slices_json(const Program&);  // as pock_program has them
 std::vector<InputRow> input_rows(const Program&);
 std::vector<OutputRow> output_rows(const Program&);
 std::vector<LossRow> loss_rows(const Program&);

@@ -1,5 +1,5 @@
 // Reverse-mode differentiation at compile time. Output 0 is the loss. For every trained parameter the graph
-// gets an output "NAME.grad" (gradient_output_name), which the update pass takes away again.
+// gets an output "NAME.grad" (gradient_output_name), for which the update pass has a use of its own.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -11,6 +11,12 @@
 namespace pock {
 
 std::string gradient_output_name(const Value& param) { return param.name + ".grad"; }
+
+bool is_gradient_output(const Graph& g, size_t output) {
+  return std::any_of(g.params().begin(), g.params().end(), [&](const Value* p) {
+    return output > 0 && p->trained && g.output_name(output) == gradient_output_name(*p);
+  });
+}
 
 std::unordered_set<const Value*> depends_on_trained(const Graph& g) {
   std::unordered_set<const Value*> active;

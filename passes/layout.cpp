@@ -2,7 +2,8 @@
 // order in which kernels read them: vectors then run along neighbours, and no activation is ever packed.
 //
 // An operator says which layouts suit it (OpDef::layouts); what has no opinion keeps the layout of what it reads.
-// Where the two disagree, and before views, a `relayout` stands in between.
+// Where the two disagree, and before views and outputs, a `relayout` stands in between. Gradients that are kept are read
+// as the optimizer's state is, in any layout.
 #include <algorithm>
 #include <map>
 
@@ -18,12 +19,13 @@ constexpr int64_t kFewChannels = 16;
 
 class Layouts {
  public:
-  explicit Layouts(Graph& g) : g_(g) {}
+  Layouts(Graph& g, bool inference) : g_(g), inference_(inference) {}
 
   int run() {
     filters();
     for (Node* n : g_.nodes()) node(n);
-    for (size_t i = 0; i < g_.outputs().size(); ++i) g_.set_output(i, as(g_.outputs()[i], {}, nullptr));
+    for (size_t i = 0; i < g_.outputs().size(); ++i)
+      if (inference_ || !is_gradient_output(g_, i)) g_.set_output(i, as(g_.outputs()[i], {}, nullptr));
     return changed_;
   }
 
@@ -137,12 +139,13 @@ class Layouts {
   }
 
   Graph& g_;
+  const bool inference_;
   int changed_ = 0;
   std::map<std::pair<const Value*, std::string>, Value*> relayouts_;
 };
 
 }  // namespace
 
-int layout(Graph& g, const PassOptions&) { return Layouts(g).run(); }
+int layout(Graph& g, const PassOptions& options) { return Layouts(g, options.inference).run(); }
 
 }  // namespace pock

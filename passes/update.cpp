@@ -1,5 +1,5 @@
-// Appends the optimizer's step for every trained parameter and takes the gradient outputs away. In between, gradients
-// are added up over batches and clipped, as the recipe says.
+// Appends the optimizer's step for every trained parameter and takes the gradient outputs away, or lets them show what
+// the optimizer sees. In between, gradients are added up over batches and clipped, as the recipe says.
 #include <algorithm>
 #include <unordered_map>
 
@@ -13,14 +13,8 @@ class Updates {
  public:
   Updates(Graph& g, const Recipe& recipe) : g_(g), recipe_(recipe) {
     take_gradients();
-    int64_t bytes = 0;
-    for (const Gradient& gradient : gradients_) bytes += gradient.param->trained_type().bytes();
-    if (recipe_.accumulate) {
-      say(fmt::format("gradients are added up over batches in {} bytes of their own", bytes));
-      accumulate();
-    } else if (recipe_.measures()) {
-      say(fmt::format("all gradients, {} bytes, are kept until their norm is known", bytes));
-    }
+    say_what_is_kept();
+    if (recipe_.accumulate) accumulate();
     Value* measured = nullptr;
     if (recipe_.measures()) {
       // Before values are clipped: what is infinite must not hide.
@@ -47,6 +41,7 @@ class Updates {
                       [&](const std::string& name) { return scalar(name); },
                       [&](Value* by) { p->slice ? b.update(p, *p->slice, by) : b.update(p, by); }};
       optimizer.update(args);
+      if (keeps_outputs()) g_.add_output(gradient.value, gradient_output_name(*p));
     }
     return static_cast<int>(gradients_.size());
   }
@@ -55,6 +50,20 @@ class Updates {
   struct Gradient {
     Value *param, *value;
   };
+
+  // Sums over batches are there anyway.
+  bool keeps_outputs() const { return recipe_.keep_gradients && (!recipe_.accumulate || recipe_.clips()); }
+
+  void say_what_is_kept() const {
+    int64_t bytes = 0;
+    for (const Gradient& gradient : gradients_) bytes += gradient.param->trained_type().bytes();
+    if (recipe_.accumulate)
+      say(fmt::format("gradients are added up over batches in {} bytes of their own{}", bytes,
+                      keeps_outputs() ? ", and kept as they are clipped in as many again" : ""));
+    else if (recipe_.keep_gradients || recipe_.measures())
+      say(fmt::format("all gradients, {} bytes, are kept {}", bytes,
+                      recipe_.keep_gradients ? "to the end of the step" : "until their norm is known"));
+  }
 
   void take_gradients() {
     std::unordered_map<std::string, Value*> outputs;

@@ -105,11 +105,29 @@ static int64_t write_file(int fd, const struct pock_program* program, const stru
   return error ? error : pock_sync(fd);
 }
 
-static bool with_suffix(char path[4096], const char* base, const char* suffix) {
+bool pock_with_suffix(char path[4096], const char* base, const char* suffix) {
   struct pock_text text = {path, 0, 4096};
   pock_format(&text, "%s%s", base, suffix);
   pock_string(&text);
   return text.length < text.capacity;
+}
+
+int64_t pock_begin_file(const char* path, char fresh[4096]) {
+  return pock_with_suffix(fresh, path, ".tmp") ? pock_create_file(fresh) : -36;
+}
+
+int64_t pock_end_file(int fd, int64_t error, const char* fresh, const char* path, bool keep_previous) {
+  char previous[4096];
+  if (!error && keep_previous && pock_with_suffix(previous, path, ".prev")) {
+    pock_unlink(previous);
+    int64_t linked = pock_link(path, previous);
+    // A file system without hard links: the name moves, and for a moment only FILE.prev exists.
+    if (linked && linked != -2) pock_rename(path, previous);
+  }
+  if (!error) error = pock_rename(fresh, path);
+  if (error) pock_unlink(fresh);
+  pock_close(fd);
+  return error ? error : pock_sync_directory_of(path);
 }
 
 const char pock_not_finite_advice[] =
@@ -136,27 +154,15 @@ static bool cannot_write(const char* path, const char* reason) {
 
 bool pock_save_checkpoint(const struct pock_program* program, const struct pock_buffers* memory,
                           const struct pock_progress* progress, const char* path, bool keep_previous) {
-  char fresh[4096], previous[4096];
+  char fresh[4096];
   const struct pock_tensor* spoilt = pock_not_finite(program, memory);
   if (spoilt)
     return pock_complain("after step %llu %s%s'%s' is not finite: not saved%s",
                          (unsigned long long)progress->step, spoilt->slot ? spoilt->slot : "",
                          spoilt->slot ? " of " : "", spoilt->name, pock_not_finite_advice);
-  int64_t error = with_suffix(fresh, path, ".tmp") && with_suffix(previous, path, ".prev") ? 0 : -36, fd = -1;
-  if (!error) {
-    fd = pock_create_file(fresh);
-    error = fd < 0 ? fd : write_file((int)fd, program, memory, progress);
-    if (error && fd >= 0) pock_unlink(fresh);
-  }
-  if (!error && keep_previous) {
-    pock_unlink(previous);
-    int64_t linked = pock_link(path, previous);
-    // A file system without hard links: the name moves, and for a moment only FILE.prev exists.
-    if (linked && linked != -2) pock_rename(path, previous);
-  }
-  if (!error) error = pock_rename(fresh, path);
-  if (fd >= 0) pock_close((int)fd);
-  if (!error) error = pock_sync_directory_of(path);
+  const int64_t fd = pock_begin_file(path, fresh);
+  int64_t error = fd < 0 ? fd : write_file((int)fd, program, memory, progress);
+  if (fd >= 0) error = pock_end_file((int)fd, error, fresh, path, keep_previous);
   return !error || cannot_write(path, pock_reason(error));
 }
 
@@ -175,7 +181,7 @@ bool pock_try_checkpoint_path(const char* path, bool known) {
   bool foreign = false;
   int64_t fd = may_replace(path, &foreign);
   foreign &= !known;
-  if (!fd && !foreign) fd = with_suffix(fresh, path, ".tmp") ? pock_create_file(fresh) : -36;
+  if (!fd && !foreign) fd = pock_begin_file(path, fresh);
   if (foreign) return cannot_write(path, "there is a file of this name that is no checkpoint");
   if (fd < 0) return cannot_write(path, pock_reason(fd));
   pock_unlink(fresh);

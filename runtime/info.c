@@ -14,6 +14,13 @@ static uint64_t measure_trained(uint64_t* numbers) {
   return bytes;
 }
 
+// Kept behind a step; they are part of the arena, or of the optimizer's sums.
+static uint64_t gradient_bytes(void) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < pock_program.gradient_count; ++i) bytes += pock_program.gradients[i].bytes;
+  return bytes;
+}
+
 // Begins an object of a list.
 static void put_json_tensor(struct pock_text* out, uint32_t index, const char* name, uint8_t dtype,
                             const int64_t* dims, uint32_t rank) {
@@ -40,6 +47,7 @@ static void put_json(struct pock_text* out) {
     pock_format(out, ",\"weights_file\":");
     pock_put_json(out, p->weights_file);
   }
+  if (p->gradient_count) pock_format(out, ",\"gradient_bytes\":%llu", (unsigned long long)gradient_bytes());
   uint64_t numbers, bytes = measure_trained(&numbers);
   pock_format(out,
               ",\"batch\":%d,\"threads\":%d,\"seed\":%llu,\"trained\":%llu,\"trained_bytes\":%llu,"
@@ -126,6 +134,7 @@ static void put_plain(struct pock_text* out) {
   put_size_line(out, "optimizer ", p->state_bytes);
   put_size_line(out, "weights   ", p->weights_bytes);
   if (p->weights_file) pock_format(out, "    in '%s' beside the program\n", p->weights_file);
+  if (p->gradient_count) put_size_line(out, "gradients ", gradient_bytes());
   uint64_t numbers, bytes = measure_trained(&numbers);
   pock_format(out, "trains     %s: %llu numbers, %zu", p->scheme, (unsigned long long)numbers, (size_t)bytes);
   for (uint32_t i = 0; i < p->tensor_count; ++i) {

@@ -38,7 +38,8 @@ const char* pock_lib_explain(int status) {
           "an array of the batch is NULL, it has no rows or too many, or `samples` are fewer than a step's",
       [pock_lib_BAD_LABEL] = "a class id of the batch is outside its range",
       [pock_lib_BAD_NUMBER] = "one of the optimizer's numbers is outside its range",
-      [pock_lib_BAD_TENSOR] = "there is no such tensor, it has another number of elements, or it is frozen",
+      [pock_lib_BAD_TENSOR] =
+          "there is no such tensor, it has another number of elements, or it cannot be written",
       [pock_lib_NOT_FINITE] = "the loss, the gradient or a weight is not finite",
       [pock_lib_NO_ROOM] = "the buffer is too small",
       [pock_lib_DAMAGED] = "the checkpoint is damaged or truncated",
@@ -205,17 +206,24 @@ uint64_t pock_lib_shuffled(const pock_lib_trainer* t, uint32_t row) {
 
 // ---- Tensors
 
+// Gradients that are kept stand behind the others.
+static const struct pock_tensor* tensor_at(uint32_t i) {
+  if (i < pock_program.tensor_count) return &pock_program.tensors[i];
+  i -= pock_program.tensor_count;
+  return i < pock_program.gradient_count ? &pock_program.gradients[i] : NULL;
+}
+
 int pock_lib_describe(uint32_t tensor, pock_lib_tensor* d) {
-  if (tensor >= pock_program.tensor_count) return pock_lib_BAD_TENSOR;
-  const struct pock_tensor* p = &pock_program.tensors[tensor];
+  const struct pock_tensor* p = tensor_at(tensor);
+  if (!p) return pock_lib_BAD_TENSOR;
   *d =
       (pock_lib_tensor){p->name, p->slot, p->dims, p->rank, p->role == POCK_FROZEN, p->bytes / sizeof(float)};
   return pock_lib_OK;
 }
 
 int32_t pock_lib_find(const char* name, const char* slot) {
-  for (uint32_t i = 0; i < pock_program.tensor_count; ++i) {
-    const struct pock_tensor* p = &pock_program.tensors[i];
+  const struct pock_tensor* p;
+  for (uint32_t i = 0; (p = tensor_at(i)); ++i) {
     if (pock_equal(p->name, name) && (p->slot && slot ? pock_equal(p->slot, slot) : !p->slot && !slot))
       return (int32_t)i;
   }
@@ -223,9 +231,8 @@ int32_t pock_lib_find(const char* name, const char* slot) {
 }
 
 static const struct pock_tensor* tensor_of(int32_t tensor, uint64_t count) {
-  if (tensor < 0 || (uint32_t)tensor >= pock_program.tensor_count) return NULL;
-  const struct pock_tensor* p = &pock_program.tensors[tensor];
-  return p->bytes == count * sizeof(float) ? p : NULL;
+  const struct pock_tensor* p = tensor < 0 ? NULL : tensor_at((uint32_t)tensor);
+  return p && p->bytes == count * sizeof(float) ? p : NULL;
 }
 
 static int64_t append(void* at, const char* bytes, uint64_t n) {
@@ -238,16 +245,18 @@ int pock_lib_get(const pock_lib_trainer* t, int32_t tensor, float* to, uint64_t 
   const struct pock_tensor* p = tensor_of(tensor, count);
   if (!p) return pock_lib_BAD_TENSOR;
   const struct pock_buffers m = memory(t);
-  const char* from = pock_saved_tensor(p, &m);
+  const char* from = p->role >= POCK_GRADIENT ? pock_kept_gradient(p, &m)
+                     : p->role == POCK_FROZEN ? m.weights + p->offset
+                                              : pock_saved_tensor(p, &m);
   char* at = (char*)to;
-  pock_each_piece(p, from ? from : m.weights + p->offset, append, &at);
+  pock_each_piece(p, from, append, &at);
   return pock_lib_OK;
 }
 
 int pock_lib_set(pock_lib_trainer* t, int32_t tensor, const float* from, uint64_t count) {
   const struct pock_tensor* p = tensor_of(tensor, count);
   const struct pock_buffers m = memory(t);
-  char* to = p ? pock_saved_tensor(p, &m) : NULL;
+  char* to = p && p->role < POCK_GRADIENT ? pock_saved_tensor(p, &m) : NULL;
   if (!to) return pock_lib_BAD_TENSOR;
   pock_store_tensor(p, to, from);
   return pock_lib_OK;

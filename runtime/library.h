@@ -19,7 +19,7 @@ enum pock_lib_status {
   pock_lib_BAD_BATCH,  // an array is NULL, `rows` is 0 or too large, or `samples` are fewer than those of a step
   pock_lib_BAD_LABEL,   // a class id is outside its range
   pock_lib_BAD_NUMBER,  // one of the optimizer's numbers is outside its range
-  pock_lib_BAD_TENSOR,  // there is no such tensor, it has another number of elements, or it is frozen
+  pock_lib_BAD_TENSOR,  // there is no such tensor, it has another number of elements, or it cannot be written
   // The loss is infinite or no number, or the gradient where it is measured: the step was given up; or a weight is:
   // nothing was saved.
   pock_lib_NOT_FINITE,
@@ -66,13 +66,14 @@ typedef struct pock_lib_score {
   double terms[2];           //@terms
 } pock_lib_score;
 
-// A weight, a running statistic, or a part of the optimizer's state.
+// A weight, a running statistic, or a part of the optimizer's state. Where pockc was told to keep gradients they are
+// tensors too: what the optimizer saw of the last whole step, until the next call that runs the model or loads.
 typedef struct pock_lib_tensor {
   const char* name;     // as in the model file
-  const char* slot;     // of the optimizer's state ("momentum_buffer", ...), else NULL
+  const char* slot;     // of the optimizer's state ("momentum_buffer", ...); of a gradient "grad"; else NULL
   const int64_t* dims;  // `rank` of them
   uint32_t rank;
-  int frozen;      // never changes, and cannot be written
+  int frozen;      // never changes; like a gradient, it cannot be written
   uint64_t count;  // elements
 } pock_lib_tensor;
 

@@ -58,10 +58,17 @@ static const struct option weights_file = {
     "--weights-file",       "FILE", "where the file is that belongs beside the program",
     TRAIN | EVAL | PREDICT, NAME,   FIELD(weights_file)};
 
+// In programs that keep them.
+static const struct option gradients = {
+    "--gradients", "FILE", "write the gradients of the last step, as safetensors",
+    TRAIN,         NAME,   FIELD(gradients)};
+
 // One after the other, then NULL.
 static const struct option* option_at(uint32_t i) {
   if (i < OPTIONS) return &options[i];
-  return i == OPTIONS && pock_program.weights_file ? &weights_file : NULL;
+  i -= OPTIONS;
+  if (pock_program.weights_file && i-- == 0) return &weights_file;
+  return pock_program.gradient_count && i == 0 ? &gradients : NULL;
 }
 
 static const struct {

@@ -30,13 +30,14 @@ enum pock_role {
   POCK_TRAINED = 0,    // in params; saved
   POCK_STATISTIC = 1,  // in params; saved (running mean and variance)
   POCK_OPTIMIZER = 2,  // in state; saved as optimizer/<slot>/<name>
-  POCK_FROZEN = 3      // in weights; never written, never saved
+  POCK_FROZEN = 3,     // in weights; never written, never saved
+  POCK_GRADIENT = 4    // plus an enum pock_block, in which it is until the next step; never saved
 };
 
 // A tensor that outlives a step, under its name, shape and order in the model file.
 struct pock_tensor {
   const char* name;
-  const char* slot;     // optimizer slot ("momentum", "exp_avg", ...), else NULL
+  const char* slot;     // optimizer slot ("momentum", "exp_avg", ...) or "grad", else NULL
   const int64_t* dims;  // and, behind them, `walk_rank` times a struct pock_walk
   uint64_t offset;      // into the block that its role names
   uint64_t bytes;
@@ -137,6 +138,10 @@ struct pock_program {
   const char* target;      // "x86-64 (znver4)"
   // Trained ones and statistics in file order, then optimizer state, then frozen ones.
   const struct pock_tensor* tensors;
+  // What the optimizer saw, of what is trained of each parameter: in programs that keep gradients, else none. `slices`
+  // says as JSON what part that is: "{\"conv.weight\":{\"axis\":1,\"index\":[0,3]}}" of some, all of the others.
+  const struct pock_tensor* gradients;
+  const char* slices;
   const struct pock_input* inputs;    // model inputs, then labels
   const struct pock_output* outputs;  // in the model's order
   const struct pock_loss* losses;
@@ -150,7 +155,7 @@ struct pock_program {
   uint64_t norm_offset;  // likewise after norm(); ~0 where there is none
   uint64_t seed;         // compiled-in --seed
   uint64_t cpu_needs;    // enum pock_cpu bits the kernels rely on
-  uint32_t tensor_count, input_count, output_count, loss_count, hyper_count;
+  uint32_t tensor_count, gradient_count, input_count, output_count, loss_count, hyper_count;
   uint32_t batch;
   uint32_t threads;  // planned for at most this many
   uint32_t skips;    // steps whose loss or gradient is not finite are left out, instead of ending the run

@@ -164,7 +164,9 @@ bool pock_prepare(struct pock_trainer* t) {
   if (o->time_limit > 0) t->deadline = pock_seconds() + o->time_limit;
   pock_catch_signals();
   t->columns = pock_terminal_columns(2);
-  if (!check_machine() || !open_data(t) || !try_checkpoint_paths(t) || !reserve_memory(t)) return false;
+  if (!check_machine() || !open_data(t) || !try_checkpoint_paths(t)) return false;
+  if (pock_program.gradient_count && o->gradients && !pock_try_gradients_path(t)) return false;
+  if (!reserve_memory(t)) return false;
   t->progress =
       (struct pock_progress){.seed = o->seed, .samples = t->train.samples, .best_loss = __builtin_inff()};
   return (!o->resume || resume(t)) && (!o->weights || load_weights(t)) && start_threads(t);

@@ -183,6 +183,8 @@ struct pock_progress {
 };
 // The block that a tensor lives in and its first byte; NULL for what is not saved.
 char* pock_saved_tensor(const struct pock_tensor* tensor, const struct pock_buffers* memory);
+// The first byte of a gradient that the program keeps.
+const char* pock_kept_gradient(const struct pock_tensor* gradient, const struct pock_buffers* memory);
 // Hands over the bytes of a saved tensor in the order of its shape, in pieces; ends with the first answer that is not 0,
 // which it returns.
 typedef int64_t (*pock_take)(void* context, const char* bytes, uint64_t n);
@@ -204,6 +206,11 @@ extern const char pock_not_finite_advice[];  // behind what was not done
 // False after saying why; FILE is then as it was.
 bool pock_save_checkpoint(const struct pock_program* program, const struct pock_buffers* memory,
                           const struct pock_progress* progress, const char* path, bool keep_previous);
+// A new file for the one of this name, under another name until it is whole: its descriptor. The end of it: where there
+// was no `error` so far, it takes the place of the old one, which may stay as FILE.prev; else nothing is left of it.
+int64_t pock_begin_file(const char* path, char fresh[4096]);
+int64_t pock_end_file(int fd, int64_t error, const char* fresh, const char* path, bool keep_previous);
+bool pock_with_suffix(char path[4096], const char* base, const char* suffix);  // false: too long
 // Before hours of training: false after saying why. Refuses to replace what is no checkpoint, unless it is `known` to be one.
 bool pock_try_checkpoint_path(const char* path, bool known);
 

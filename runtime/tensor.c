@@ -7,6 +7,11 @@ char* pock_saved_tensor(const struct pock_tensor* t, const struct pock_buffers* 
   return (t->role == POCK_OPTIMIZER ? memory->state : memory->params) + t->offset;
 }
 
+const char* pock_kept_gradient(const struct pock_tensor* t, const struct pock_buffers* m) {
+  const char* const blocks[] = {m->arena, m->params, m->state, m->weights};
+  return blocks[t->role - POCK_GRADIENT] + t->offset;
+}
+
 // Where element i of the shape's order lies in a tensor that is not row-major.
 __attribute__((noinline)) static uint64_t place(const struct pock_tensor* t, uint64_t i) {
   const struct pock_walk* w = (const struct pock_walk*)(t->dims + t->rank) + t->walk_rank;

@@ -1,8 +1,8 @@
 // `trainer train`: the steps, and what happens between them.
 #include "trainer.h"
 
-// Why training ended. Up to FAILED the run is good and is saved.
-enum stop { GOING, DONE, SIGNALLED, OUT_OF_TIME, NO_BETTER, READER_GONE, LOG_FAILED, FAILED };
+// Why training ended. Up to FAILED the run is good and is saved. OUTPUT_FAILED: the log or the gradients.
+enum stop { GOING, DONE, SIGNALLED, OUT_OF_TIME, NO_BETTER, READER_GONE, OUTPUT_FAILED, FAILED };
 
 struct run {
   struct pock_trainer* t;
@@ -11,6 +11,7 @@ struct run {
   bool saved;  // just as it is now
   float loss;  // of the last step: the mean over its batches
   uint64_t skipped, skipped_in_a_row;
+  uint64_t gradients_of;  // the step whose gradients were written; 0: none were
   // For people:
   uint64_t first_step, epoch_steps;
   double epoch_loss, seconds, began, shown_at;
@@ -35,8 +36,8 @@ static bool must_stop(struct run* r) {
 static void log_line(struct run* r, const struct pock_text* line) {
   int64_t error = pock_write(1, line->data, pock_text_size(line));
   if (!error) return;
-  r->stop = error == -32 /* a closed pipe */ ? READER_GONE : LOG_FAILED;
-  if (r->stop == LOG_FAILED) pock_complain("the log cannot be written: %s", pock_reason(error));
+  r->stop = error == -32 /* a closed pipe */ ? READER_GONE : OUTPUT_FAILED;
+  if (r->stop == OUTPUT_FAILED) pock_complain("the log cannot be written: %s", pock_reason(error));
 }
 
 static bool save_to(struct run* r, const char* path, bool keep_previous) {
@@ -89,6 +90,19 @@ static void evaluate(struct run* r) {
     log_line(r, &line);
   }
   judge(r);
+}
+
+// Before an evaluation takes their memory. Of a step that was given up there are none.
+static void write_gradients(struct run* r) {
+  const struct pock_trainer* t = r->t;
+  const uint64_t step = t->progress.step;
+  if (!pock_program.gradient_count || !t->options.gradients || r->stop >= FAILED || r->skipped_in_a_row ||
+      step == r->first_step)
+    return;
+  if (pock_write_gradients(t))
+    r->gradients_of = step;
+  else
+    r->stop = OUTPUT_FAILED;
 }
 
 static double samples_a_second(const struct run* r) {
@@ -241,7 +255,9 @@ static void train(struct run* r) {
   uint64_t evaluated_at = t->progress.step;
   evaluate(r);
   while (!must_stop(r)) {
-    if (!one_epoch(r)) break;
+    const bool whole = one_epoch(r);
+    write_gradients(r);
+    if (!whole) break;
     evaluate(r);
     evaluated_at = t->progress.step;
   }
@@ -281,6 +297,9 @@ static void summarize(const struct run* r) {
     pock_format(&text, "\nbest evaluation: loss %.5g after epoch %llu%s%s", (double)t->progress.best_loss,
                 (unsigned long long)t->progress.best_epoch, t->options.checkpoint ? ", kept in " : "",
                 t->options.checkpoint ? t->best_path : "");
+  if (p->gradient_count && r->gradients_of)
+    pock_format(&text, "\ngradients of step %llu written to %s", (unsigned long long)r->gradients_of,
+                t->options.gradients);
   if (t->options.checkpoint)
     pock_format(&text, "\nsaved to %s\n", t->options.checkpoint);
   else
@@ -305,6 +324,9 @@ int pock_train(struct pock_trainer* t) {
   train(&r);
   if (t->columns) pock_say("\n");
   if (r.stop < FAILED) summarize(&r);
+  if (pock_program.gradient_count && t->options.gradients && r.stop < OUTPUT_FAILED && !r.gradients_of)
+    return !pock_complain("no gradients for '%s': %s", t->options.gradients,
+                          r.skipped_in_a_row ? "the last step was skipped" : "no step was done");
   if (r.stop == SIGNALLED) return 128 + pock_caught_signal();
-  return r.stop >= LOG_FAILED || !pock_finite((float)t->score.loss);  // of the last evaluation
+  return r.stop >= OUTPUT_FAILED || !pock_finite((float)t->score.loss);  // of the last evaluation
 }

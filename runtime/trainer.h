@@ -29,6 +29,7 @@ struct pock_options {
   uint64_t checkpoint_every, patience;  // 0 where not given
   double time_limit;                    // seconds; 0 where not given
   const char *checkpoint, *resume, *weights;
+  const char* gradients;     // of programs that keep them
   const char* weights_file;  // of programs that have one: where it is, known after pock_open_weights()
   bool evaluate, seed_given, no_shuffle, poison_arena, log_json, info_json;
 };
@@ -71,6 +72,10 @@ void* pock_table(uint64_t count, uint64_t bytes);
 // ---- weights_file.c
 // Points memory.weights at a program's weights file, which it checks whole. False after printing what is wrong.
 bool pock_open_weights(struct pock_trainer* t);
+
+// ---- gradients.c: of a program that keeps them, to options.gradients. False after saying why not.
+bool pock_try_gradients_path(const struct pock_trainer* t);  // before hours of training
+bool pock_write_gradients(const struct pock_trainer* t);     // of the step that was the last
 
 // ---- train.c, evaluate.c, predict.c, info.c: the commands
 int pock_train(struct pock_trainer* t);

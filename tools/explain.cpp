@@ -89,7 +89,7 @@ class Costs {
       if (!n->op->has_effect()) {
         own = !n->results().empty();
         for (const Value* v : n->results()) {
-          own &= !g_.is_output(v);
+          own &= !is_output_of_others(v, p);
           for (const Node* user : v->users) own &= only_for_it.count(user) != 0;
         }
       }
@@ -98,6 +98,12 @@ class Costs {
       c.gradient_flop += flop(n);
     }
     cost_.parameters.push_back(c);
+  }
+
+  bool is_output_of_others(const Value* v, const Value& param) const {
+    for (size_t i = 0; i < g_.outputs().size(); ++i)
+      if (g_.outputs()[i] == v && g_.output_name(i) != gradient_output_name(param)) return true;
+    return false;
   }
 
   // Names of the layers whose backward part reads the value.

@@ -119,6 +119,11 @@ void add_step(CLI::App* c, StepArgs& a) {
   c->add_flag("--skip-nonfinite", p.recipe.skip_nonfinite,
               "leave out a step whose loss or gradient is not finite, instead of ending the run")
       ->group("Training");
+  c->add_flag(
+       "--keep-gradients", p.recipe.keep_gradients,
+       "keep the gradients of a step for who wants them: the trainer's --gradients FILE writes those of its "
+       "last step, and a library gives them; costs memory, which is said")
+      ->group("Training");
   c->add_option("--sparse-scheme", a.scheme,
                 "what is trained, as a TOML file says (docs/sparse.md) or a preset: " + preset_text())
       ->group("Training");

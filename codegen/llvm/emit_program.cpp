@@ -23,7 +23,8 @@ class Tables {
   void emit(const EntryPoints& entries) {
     const Graph& train = *p_.train;
     POCK_CHECK(!train.outputs().empty(), "graph {} has no loss", train.name);
-    const std::vector<Constant*> tensors = this->tensors(), inputs = this->inputs(),
+    const std::vector<Constant*> tensors = this->tensors(tensor_rows(p_)),
+                                 gradients = this->tensors(gradient_rows(p_)), inputs = this->inputs(),
                                  outputs = this->outputs(), losses = this->losses(), hypers = this->hypers();
     const StepParts parts = step_parts(train);
     const bool in_file = !p_.weights_file.name.empty();
@@ -38,6 +39,8 @@ class Tables {
                                 text("pock " POCK_VERSION),
                                 text(fmt::format("{} ({})", target.machine, target.cpu)),
                                 table(tensors),
+                                table(gradients),
+                                gradients.empty() ? null() : text(slices_json(p_)),
                                 table(inputs),
                                 table(outputs),
                                 table(losses),
@@ -54,6 +57,7 @@ class Tables {
                                 u64(static_cast<int64_t>(p_.options.seed)),
                                 u64(static_cast<int64_t>(p_.options.target.cpu_needs)),
                                 u32(tensors.size()),
+                                u32(gradients.size()),
                                 u32(inputs.size()),
                                 u32(outputs.size()),
                                 u32(losses.size()),
@@ -124,14 +128,14 @@ class Tables {
     return walk_of(type);
   }
 
-  std::vector<Constant*> tensors() {
+  std::vector<Constant*> tensors(const std::vector<TensorRow>& of) {
     std::vector<Constant*> rows;
-    for (const TensorRow& r : tensor_rows(p_)) {
+    for (const TensorRow& r : of) {
       const Type& type = r.value->type;
       const std::vector<Walk> walk = saved_walk(type);
       Dims numbers = type.dims;
       for (const Walk& w : walk) numbers.insert(numbers.end(), {w.extent, w.step});
-      Constant* slot = r.role == POCK_OPTIMIZER ? text(r.value->slot) : null();
+      Constant* slot = r.slot.empty() ? null() : text(r.slot);
       rows.push_back(
           record({text(r.name), slot, dims(numbers), u64(r.place.offset), u64(type.bytes()),
                   u8(static_cast<int>(type.dtype)), u8(r.role), u8(type.rank()), u8(std::ssize(walk)),

@@ -55,6 +55,22 @@ TEST(Explain, JsonAddsUp) {
     }
 }
 
+// Gradients that are kept cost the memory that is said, and the same work.
+TEST(Explain, CountsKeptGradients) {
+  const Ran plain = explain({"--json"}), kept = explain({"--json", "--keep-gradients"});
+  ASSERT_EQ(kept.status, 0) << kept.err;
+  const auto without = nlohmann::json::parse(plain.out)["this"],
+             with = nlohmann::json::parse(kept.out)["this"];
+  EXPECT_EQ(with["parameters"], without["parameters"]);
+  EXPECT_EQ(with["backward_flop"], without["backward_flop"]);
+  EXPECT_GT(with["arena_lower_bound_bytes"], without["arena_lower_bound_bytes"]);
+  EXPECT_GE(with["arena_lower_bound_bytes"], with["trained_weight_bytes"]);
+  EXPECT_NE(kept.err.find("all gradients, " + std::to_string(with["trained_weight_bytes"].get<int64_t>()) +
+                          " bytes, are kept to the end of the step"),
+            std::string::npos)
+      << kept.err;
+}
+
 // An adapter is a parameter like others; what it stands beside has no gradient to pay for.
 TEST(Explain, CountsAdapters) {
   auto explained = [](const std::string& scheme) {

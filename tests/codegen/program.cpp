@@ -312,6 +312,17 @@ TEST(Program, RuntimeAndCommandLineAreSmall) {
   EXPECT_GT(plain, 20000);
   EXPECT_GT(full, plain);
   EXPECT_LE(full, 40 << 10);
+  const int64_t keeping = bytes_beside_the_step([] {
+    PassOptions passes;
+    passes.losses = {parse_loss("cross-entropy")};
+    passes.freeze = {"b2"};
+    passes.recipe.optimizer = parse_optimizer("sgd:momentum=0.9");
+    passes.recipe.keep_gradients = true;
+    return compile(model, passes, portable);
+  });
+  std::printf("%lld more where gradients are kept\n", static_cast<long long>(keeping - plain));
+  EXPECT_GT(keeping, plain + 500);
+  EXPECT_LE(keeping, plain + 2560);
 }
 
 TEST(Program, WeightsBeyondReach) {

@@ -1,5 +1,6 @@
-// Random nets, random sparse schemes, random passes left out: the memory plan holds, the compiled step has the interpreter's
-// bits, no pass that may be left out changes one, and the gradient of a slice is the full gradient's.
+// Random nets, random sparse schemes, random passes left out, gradients kept or not: the memory plan holds, the compiled
+// step has the interpreter's bits, no pass that may be left out changes one, and the gradient of a slice is the full
+// gradient's.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,13 +50,14 @@ class RandomNet {
     return names;
   }
 
+  bool maybe() { return random_() % 2 != 0; }
+
   static constexpr int64_t kClasses = 4;
 
  private:
   using Layer = Value* (RandomNet::*)(Value*);
 
   int64_t upto(int64_t n) { return 1 + static_cast<int64_t>(random_() % static_cast<unsigned>(n)); }
-  bool maybe() { return random_() % 2 != 0; }
   std::string one_of(const std::vector<std::string>& of) { return of[random_() % of.size()]; }
   Value* some(const std::vector<Layer>& layers, Value* x) {
     return (this->*layers[random_() % layers.size()])(x);
@@ -149,15 +151,7 @@ class RandomNet {
 
 // What a step from zero momentum leaves there: the gradients, of what is trained of each parameter.
 std::map<std::string, std::vector<double>> gradients(const Graph& g) {
-  Memory m = initial_memory(g);
-  for (const Value* v : g.inputs()) {
-    const int64_t n = v->type.elements();
-    m.set(v, v->type.dtype == DType::f32
-                 ? make_data(random_floats(n, 7))
-                 : make_data(random_ids(n, RandomNet::kClasses, 8).data(), n * sizeof(int32_t)));
-  }
-  for (const Value* v : g.scalars()) m.set(v, make_data({0.25f}));
-  evaluate(g, m);
+  const Memory m = one_step(g, RandomNet::kClasses);
   std::map<std::string, std::vector<double>> found;
   for (const Value* v : g.params())
     if (v->kind == ValueKind::optimizer) found[v->owner->name] = m.read(v);
@@ -191,31 +185,12 @@ bool has_norms(const Graph& g) {
   return std::any_of(nodes.begin(), nodes.end(), [](const Node* n) { return n->op->norm_scale >= 0; });
 }
 
-// What may be left out of the pipeline.
-std::set<std::string> optional_passes() {
-  std::set<std::string> names;
-  for (const Pass& p : training_pipeline())
-    if (p.optional) names.insert(p.name);
-  return names;
-}
-
 PassOptions options_for(const Scheme& scheme) {
   PassOptions passes;
   passes.losses = {parse_loss("cross-entropy")};
   passes.scheme = scheme;
   passes.recipe.optimizer = parse_optimizer("sgd:lr=0.05,momentum=0.9,weight_decay=0.01");
   return passes;
-}
-
-Learned learn(const Graph& model, const PassOptions& passes, const std::set<std::string>& left_out) {
-  const ProgramGraphs graphs = program_graphs(model, passes, {.disabled = left_out});
-  CompileOptions options;
-  options.target = find_target("host");
-  options.recipe = passes.recipe;
-  options.losses = passes.losses;
-  options.model_name = "net.onnx";
-  Program program = lower(*graphs.train, *graphs.infer, options);  // checks the plan
-  return train_both_ways(program, RandomNet::kClasses);
 }
 
 class RandomNets : public testing::TestWithParam<unsigned> {
@@ -235,10 +210,11 @@ class RandomNets : public testing::TestWithParam<unsigned> {
 
 TEST_P(RandomNets, TrainTheSameWhateverIsLeftOut) {
   each_net([](RandomNet& net, const Graph& model, const Scheme& scheme) {
-    const PassOptions passes = options_for(scheme);
-    const Learned whole = learn(model, passes, {});
+    PassOptions passes = options_for(scheme);
+    const Learned whole = learn(model, passes, {}, RandomNet::kClasses);
     for (const std::set<std::string>& left_out : {net.some_passes(), optional_passes()}) {
-      const Learned learned = learn(model, passes, left_out);
+      passes.recipe.keep_gradients = net.maybe();
+      const Learned learned = learn(model, passes, left_out, RandomNet::kClasses);
       EXPECT_EQ(learned.losses, whole.losses);
       EXPECT_EQ(states(learned), states(whole));
       for (const auto& [name, bytes] : learned.tensors)

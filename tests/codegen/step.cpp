@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "pock/ops/evaluate.h"
+#include "pock/passes/passes.h"
 
 namespace pock {
 namespace {
@@ -100,8 +100,65 @@ Learned train_both_ways(Program& program, int64_t classes, bool alone) {
       unpack(v->type, bytes.data(), in_order.data());
       learned.tensors[name] = in_order;
     }
+    for (uint32_t i = 0; i < step.table->gradient_count; ++i) {
+      const pock_tensor& t = step.table->gradients[i];
+      const char* const blocks[] = {step.memory.arena, step.memory.params, step.memory.state,
+                                    step.memory.weights};
+      const Value* kept = nullptr;
+      for (size_t k = 1; k < g.outputs().size(); ++k)
+        if (g.output_name(k) == gradient_output_name(*g.find(t.name))) kept = g.outputs()[k];
+      EXPECT_TRUE(kept) << t.name;
+      EXPECT_TRUE(kept &&
+                  std::memcmp(blocks[t.role - POCK_GRADIENT] + t.offset, m.raw(kept)->data(), t.bytes) == 0)
+          << "gradient of " << t.name << " after step " << s;
+    }
   }
   return learned;
+}
+
+std::set<std::string> optional_passes() {
+  std::set<std::string> names;
+  for (const Pass& p : training_pipeline())
+    if (p.optional) names.insert(p.name);
+  return names;
+}
+
+Learned learn(const Graph& model, const PassOptions& passes, const std::set<std::string>& left_out,
+              int64_t classes, bool updates_in_place) {
+  const ProgramGraphs graphs = program_graphs(model, passes, {.disabled = left_out});
+  CompileOptions options;
+  options.target = find_target("host");
+  options.recipe = passes.recipe;
+  options.losses = passes.losses;
+  options.model_name = "net.onnx";
+  options.plan.updates_in_place = updates_in_place;
+  Program program = lower(*graphs.train, *graphs.infer, options);  // checks the plan
+  return train_both_ways(program, classes);
+}
+
+Memory one_step(const Graph& g, int64_t classes) {
+  Memory m = initial_memory(g);
+  unsigned seed = 7;
+  for (const Value* v : g.inputs()) {
+    const int64_t n = v->type.elements();
+    m.set(v, v->type.dtype == DType::f32
+                 ? make_data(random_floats(n, seed))
+                 : make_data(random_ids(n, classes, seed).data(), n * sizeof(int32_t)));
+    ++seed;
+  }
+  for (const Value* v : g.scalars()) m.set(v, make_data({0.25f}));
+  evaluate(g, m);
+  return m;
+}
+
+std::map<std::string, std::vector<double>> kept_gradients(const Graph& g, int64_t classes) {
+  const Memory m = one_step(g, classes);
+  std::map<std::string, std::vector<double>> gradients;
+  for (const Value* p : g.params())
+    for (size_t i = 1; i < g.outputs().size(); ++i)
+      if (p->trained && g.output_name(i) == gradient_output_name(*p))
+        gradients[p->name] = m.read(g.outputs()[i]);
+  return gradients;
 }
 
 }  // namespace pock

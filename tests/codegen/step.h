@@ -5,11 +5,14 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "../../runtime/pock.h"
 #include "pock/codegen/compile.h"
+#include "pock/ops/evaluate.h"
+#include "pock/passes/pass.h"
 #include "support/support.h"
 
 namespace pock {
@@ -43,5 +46,15 @@ struct Learned {
 // Trains for three steps on random samples, compiled and interpreted: every bit must be the same after each.
 // `alone`: the program is given no threads.
 Learned train_both_ways(Program&, int64_t classes, bool alone = false);
+
+// What may be left out of the pipeline.
+std::set<std::string> optional_passes();
+// Of a model, in that way.
+Learned learn(const Graph& model, const PassOptions&, const std::set<std::string>& left_out, int64_t classes,
+              bool updates_in_place = true);
+// What there is after one step on random samples, interpreted.
+Memory one_step(const Graph& train, int64_t classes);
+// What it leaves in the outputs "NAME.grad", by NAME.
+std::map<std::string, std::vector<double>> kept_gradients(const Graph& train, int64_t classes = 1);
 
 }  // namespace pock

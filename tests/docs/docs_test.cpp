@@ -55,7 +55,7 @@ TEST(Docs, CommandsAboutTrainingRun) {
   for (const auto& file : fs::directory_iterator(kRoot / "tests/train/recipes"))
     fs::copy_file(file.path(), dir.path / file.path().filename());
   std::vector<std::string> all = commands(kRoot / "docs/training.md", {"pockc ", "./trainer "});
-  ASSERT_EQ(all.size(), 6u);
+  ASSERT_EQ(all.size(), 8u);
   for (const std::string& command : all) {
     Ran ran = run({"/bin/sh", "-c", "PATH=" + fs::path(kPockc).parent_path().string() + ":$PATH; " + command},
                   dir.path);

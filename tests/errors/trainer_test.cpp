@@ -140,6 +140,7 @@ std::vector<Wrong> wrong_use() {
       use({"--resume", "c", "--weights", "c"}, "not both"),
       {train({"--checkpoint-every", "2"}), 2, {"needs --checkpoint"}},
       {train({"--checkpoint", ""}), 2, {"the file name is empty"}},
+      {train({"--gradients", ""}), 2, {"the file name is empty"}},
   };
 }
 
@@ -157,6 +158,16 @@ std::vector<Wrong> wrong_places() {
       {with("exec prlimit --fsize=900 \"$@\"", train({"--checkpoint", "new"})),
        1,
        {"'new' cannot be written: file too large"}},
+      {train({"--gradients", "."}), 1, {"gradients '.' cannot be written: it is a directory"}},
+      {train({"--gradients", "nowhere/new"}), 1, {"gradients 'nowhere/new' cannot be written: no such file"}},
+      {train({"--gradients", "x"}), 1, {"there is a file of this name that holds no gradients"}},
+      {train({"--gradients", "c"}), 1, {"there is a file of this name that holds no gradients"}},
+      {train({"--checkpoint", "new", "--gradients", "./new"}),
+       1,
+       {"gradients './new' cannot be written: that is the checkpoint"}},
+      {with("exec prlimit --fsize=200 \"$@\"", train({"--gradients", "new"})),
+       1,
+       {"gradients 'new' cannot be written: file too large"}},
       {predict({"--output", "."}), 1, {"'.' cannot be written: it is a directory"}},
       {predict({"--output", "nowhere/p"}), 1, {"no such file or directory"}},
       {predict({"--output", "/dev/full"}), 1, {"not a regular file"}},

@@ -3,7 +3,7 @@
  *   driver DATA LABELS SAMPLES FEATURES CLASSES DO...
  *
  * where each DO is one of: threads=N upwards (the caller rounds upwards) load=FILE weights=FILE shuffle train=STEPS
- * save=FILE eval predict=FILE
+ * save=FILE gradients=FILE (one after the other) eval predict=FILE
  * full (all of the arena was used). DATA are floats, LABELS int32, without a header. */
 #include <pthread.h>
 #include <stdio.h>
@@ -179,6 +179,24 @@ static void save(const char* path) {
   write_file(path, bytes, length);
 }
 
+static void gradients(const char* path) {
+  static float values[1 << 20];
+  FILE* file = fopen(path, "wb");
+  int32_t i;
+  if (!file) fail(path, "cannot be written");
+  for (i = 0; i < net_TENSORS; ++i) {
+    net_tensor d;
+    good(net_describe((uint32_t)i, &d), "a tensor");
+    if (!d.slot || strcmp(d.slot, "grad")) continue;
+    if (d.frozen || net_find(d.name, "grad") != i || net_find(d.name, NULL) == i)
+      fail(d.name, "is described wrongly");
+    if (net_set(&trainer, i, values, d.count) != net_BAD_TENSOR) fail(d.name, "was written");
+    good(net_get(&trainer, i, values, d.count), d.name);
+    fwrite(values, sizeof(float), d.count, file);
+  }
+  fclose(file);
+}
+
 static void act(const char* what) {
   static int shuffle = 0;
   const char* value = strchr(what, '=');
@@ -200,6 +218,8 @@ static void act(const char* what) {
     load(value, net_load_weights);
   } else if (!strncmp(what, "save=", 5)) {
     save(value);
+  } else if (!strncmp(what, "gradients=", 10)) {
+    gradients(value);
   } else if (!strcmp(what, "eval")) {
     evaluate();
   } else if (!strncmp(what, "predict=", 8)) {

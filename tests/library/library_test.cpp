@@ -138,6 +138,27 @@ TEST_F(Pair, StepsOfSeveralBatches) {
   expect_same("one", "steps");
 }
 
+// Those of a part of a weight, which the header says, and sums over batches.
+TEST_F(Pair, GivesTheTrainersGradients) {
+  const std::string scheme =
+      dir_.write("part.toml", "[[weights]]\nmatch = 'conv2.weight'\nchannels = [1, 4]\n");
+  for (const Strings& more : {Strings{}, Strings{"--sparse-scheme", scheme}, Strings{"--accumulate", "2"}}) {
+    SCOPED_TRACE(testing::PrintToString(more));
+    prepare("bn_cnn", Strings{"--keep-gradients"} + more);
+    train(2, "steps", {"--no-shuffle", "--gradients", "kept"});
+    drive({more == Strings{"--accumulate", "2"} ? "train=4" : "train=2", "gradients=ours"});
+    const std::string file = read_file(dir_ / "kept"), ours = read_file(dir_ / "ours");
+    EXPECT_FALSE(ours.empty());
+    EXPECT_TRUE(file.ends_with(ours));
+    const bool part =
+        read_file(dir_ / "net.h").find("parameters: conv2.weight[1:1,4]\"\n") != std::string::npos;
+    EXPECT_EQ(part, more.size() == 2 && more[1] == scheme);
+  }
+  prepare("bn_cnn");
+  drive({"train=1", "gradients=none"});
+  EXPECT_EQ(read_file(dir_ / "none"), "");
+}
+
 TEST_F(Pair, EachGoesOnFromTheOther) {
   prepare("bn_cnn", {"--seed", "7"}, "adam");
   train(9, "whole", {"--no-shuffle"});

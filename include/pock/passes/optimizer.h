@@ -46,9 +46,11 @@ struct Recipe {
   int64_t accumulate = 0;
   std::optional<double> clip_value, clip_norm;  // of every element of the gradient; of all of it
   bool skip_nonfinite = false;  // leave out steps whose loss or gradient is not finite, instead of giving up
+  bool keep_gradients = false;  // as the optimizer sees them, to the end of the step
 
   // The optimizer sees a gradient's norm before it may change anything.
   bool measures() const { return clip_norm || skip_nonfinite; }
+  bool clips() const { return clip_value || clip_norm; }
 };
 
 // What defines the step's scalars: formulas in double over hyper-parameters and the step number.

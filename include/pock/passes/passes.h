@@ -21,7 +21,7 @@ int norms(Graph&, const PassOptions&);    // batch norm: train, frozen or fold
 int dropout(Graph&, const PassOptions&);  // which drop; none in inference
 int expand_without_gradient(Graph&, const PassOptions&);  // Expand operators that have no gradient rule
 int autodiff(Graph&, const PassOptions&);                 // outputs "NAME.grad" for all that is trained
-int update(Graph&, const PassOptions&);                   // the optimizer's steps; takes those outputs away
+int update(Graph&, const PassOptions&);                   // the optimizer's steps; may keep those outputs
 int expand(Graph&, const PassOptions&);                   // all Expand operators
 
 // Arithmetic-preserving: the same bits with and without.
@@ -42,6 +42,7 @@ int inplace(Graph&, const PassOptions&);           // results that take over a d
 int64_t memory_bound(const Graph&, const PassOptions&, std::initializer_list<PassFn> first = {});
 
 std::string gradient_output_name(const Value& param);
+bool is_gradient_output(const Graph&, size_t output);
 // Values that a trained parameter influences through differentiable operators, the trained parameters
 // included.
 std::unordered_set<const Value*> depends_on_trained(const Graph&);
