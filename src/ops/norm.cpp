@@ -35,6 +35,13 @@ Value* spread(Builder& b, Value* channels, const Type& x) {
   return b.reshape(channels, channel_shape(x).dims);
 }
 
+// The gradient of a shift alone: the sum of norm_grad_sums, in the same order, without a look at x.
+Value* sum_of_channels(Builder& b, Value* dy) {
+  std::vector<int64_t> axes = {0};
+  for (int axis = 2; axis < dy->type.rank(); ++axis) axes.push_back(axis);
+  return b.reduce_sum(dy, axes);
+}
+
 const OpDef kNormalize{
     .name = "normalize",
     .doc =
@@ -58,11 +65,9 @@ const OpDef kNormalize{
       Value* safe = b.add(variance, b.constant(static_cast<float>(epsilon)));
       Value* factor = b.div(scale, b.value("sqrt", {safe}));
       g.add(0, b.mul(dy, factor));
-      // The same sum, which reads no x: nothing has to be saved where only the shift is trained.
+      // Nothing has to be saved where only the shift is trained.
       if (!g.wants(2) && !g.wants(3)) {
-        std::vector<int64_t> positions = {0};
-        for (int axis = 2; axis < x->type.rank(); ++axis) positions.push_back(axis);
-        Value* sum_dy = spread(b, b.reduce_sum(dy, positions), x->type);
+        Value* sum_dy = spread(b, sum_of_channels(b, dy), x->type);
         g.add(1, b.neg(b.mul(sum_dy, factor)));
         return g.add(4, sum_dy);
       }
@@ -262,6 +267,7 @@ const OpDef kBatchNormTrain{
       if (g.dout(1)) g.add(0, b.broadcast_to(parts(g.dout(1), 1), t.dims));
       if (g.dout(2)) g.add(0, b.mul(b.sub(x, channels(g.out(1))), parts(g.dout(2), 2)));
       if (!dy) return;
+      if (!g.wants(0) && !g.wants(1)) return g.add(2, sum_of_channels(b, dy));
       double epsilon = g.node.number("epsilon");
       Node* sums = b.make("norm_grad_sums", {dy, x, g.out(1), g.out(2)}, {{"epsilon", epsilon}});
       g.add(0, b.value("normalize_grad",
