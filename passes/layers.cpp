@@ -90,15 +90,28 @@ class Finding {
       if (axis < 0) continue;
       Value* weight = parameter(n->in(i), &axis);
       if (!weight || !is_float(weight->type.dtype)) continue;
-      std::erase_if(found_.layers, [&](const Layer& other) { return other.weight == weight; });
-      Layer layer{n, i, weight, axis, nullptr, n->out()};
+      Layer layer{n, i, weight, axis, earlier_biases(weight), n->out()};
       const bool images = !n->op->layouts.empty();
       const int64_t channels = n->out()->type.dim(images ? 1 : -1);
       auto fits = [&](const Value& p) { return p.type.elements() == channels; };
-      if (const Node* sum = combined(n->out(), "add", fits, &layer.bias)) layer.out = sum->out();
+      Value* bias = nullptr;
+      if (const Node* sum = combined(n->out(), "add", fits, &bias)) layer.out = sum->out();
+      if (bias && std::find(layer.biases.begin(), layer.biases.end(), bias) == layer.biases.end())
+        layer.biases.push_back(bias);
       found_.layers.push_back(layer);
       return;
     }
+  }
+
+  // Of a layer that used the weight already, which it counts as no longer.
+  std::vector<Value*> earlier_biases(const Value* weight) {
+    for (size_t i = 0; i < found_.layers.size(); ++i)
+      if (found_.layers[i].weight == weight) {
+        std::vector<Value*> biases = std::move(found_.layers[i].biases);
+        found_.erase_layer(i);
+        return biases;
+      }
+    return {};
   }
 
   void norm(const Node* n) {
@@ -121,6 +134,11 @@ class Finding {
 };
 
 }  // namespace
+
+void Layers::erase_layer(size_t i) {
+  layers.erase(layers.begin() + static_cast<ptrdiff_t>(i));
+  for (Norm& norm : norms) norm.before -= norm.before > i;
+}
 
 Layers find_layers(const Graph& g) { return Finding(g).run(); }
 

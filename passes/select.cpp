@@ -35,18 +35,19 @@ void need_matches(const Graph& g, const PassOptions& options) {
 }
 
 // What the scheme says, but for adapters beside what --freeze names.
-Selected selection(const Graph& g, const PassOptions& options) {
-  Selected selected = trained_by(*options.scheme, g);
+Selected selection(const Graph& g, const PassOptions& options,
+                   const std::unordered_set<const Value*>& reach) {
+  Selected selected = trained_by(*options.scheme, g, reach);
   std::erase_if(selected.adapters,
                 [&](const Adapter& a) { return matches(options.freeze, a.layer.weight->name); });
   return selected;
 }
 
 // Marks what the scheme or --train names, and takes back what --freeze does.
-void mark(Graph& g, const PassOptions& options) {
+void mark(Graph& g, const PassOptions& options, const std::unordered_set<const Value*>& reach) {
   std::unordered_map<const Value*, std::optional<Slice>> scheme;
   if (options.scheme) {
-    Selected selected = selection(g, options);
+    Selected selected = selection(g, options, reach);
     scheme = std::move(selected.params);
     for (Value* factor : add_adapters(g, selected.adapters, options.seed)) scheme[factor] = std::nullopt;
   }
@@ -63,14 +64,25 @@ void mark(Graph& g, const PassOptions& options) {
 }  // namespace
 
 std::vector<Adapter> adapters(const Graph& g, const PassOptions& options) {
-  return options.scheme ? selection(g, options).adapters : std::vector<Adapter>{};
+  if (!options.scheme) return {};
+  // By way of a copy, whose values have the same numbers.
+  const std::unique_ptr<Graph> with_loss = g.clone();
+  PassOptions inference = options;  // says nothing
+  inference.inference = true;
+  attach_loss(*with_loss, inference);
+  std::unordered_set<int> numbers;
+  for (const Value* v : reaches_loss(*with_loss, inference)) numbers.insert(v->id);
+  std::unordered_set<const Value*> reach;
+  for (const Value* v : g.params())
+    if (numbers.count(v->id)) reach.insert(v);
+  return selection(g, options, reach).adapters;
 }
 
 int select(Graph& g, const PassOptions& options) {
   loss_node(g);
-  mark(g, options);
+  mark(g, options, reaches_loss(g, options));
   const bool chosen = options.scheme || !options.train.empty();
-  std::unordered_set<const Value*> reach = reaches_loss(g, options);
+  std::unordered_set<const Value*> reach = reaches_loss(g, options);  // factors of adapters, too
   int trained = 0, floats = 0;
   for (Value* p : g.params()) {
     floats += p->kind == ValueKind::param && is_float(p->type.dtype);

@@ -35,12 +35,14 @@ struct Named {
 
 class Selection {
  public:
-  Selection(const Scheme& scheme, const Graph& g) : scheme_(scheme), g_(g), found_(find_layers(g)) {
+  Selection(const Scheme& scheme, const Graph& g, const std::unordered_set<const Value*>& reach)
+      : scheme_(scheme), g_(g), found_(layers_of(g, reach)) {
     std::unordered_set<const Value*> belongs;
     auto name = [&](std::vector<Named>& list, Value* p, const Node* n) {
       if (p && belongs.insert(p).second) list.push_back({p, n->loc.name});
     };
-    for (const Layer& layer : found_.layers) name(biases_, layer.bias, layer.node);
+    for (const Layer& layer : found_.layers)
+      for (Value* bias : layer.biases) name(biases_, bias, layer.node);
     for (const Norm& norm : found_.norms)
       for (Value* p : {norm.scale, norm.shift}) name(norms_, p, norm.node);
     for (const Layer& layer : found_.layers) name(weights_, layer.weight, layer.node);
@@ -70,6 +72,13 @@ class Selection {
   }
 
  private:
+  static Layers layers_of(const Graph& g, const std::unordered_set<const Value*>& reach) {
+    Layers found = find_layers(g);
+    for (size_t i = found.layers.size(); i-- > 0;)
+      if (!reach.count(found.layers[i].weight)) found.erase_layer(i);
+    return found;
+  }
+
   // ---- A scheme's own rules
 
   void rules() {
@@ -186,11 +195,13 @@ class Selection {
       for (const Norm& norm : found_.norms)
         for (Value* p : {norm.scale, norm.shift})
           if (p && norm.before > first) params.push_back(p);
-    for (size_t i = first; i < found_.layers.size(); ++i)
-      if (Value* p = kind == "biases"  ? found_.layers[i].bias
-                     : kind == "norms" ? nullptr
-                                       : found_.layers[i].weight)
-        params.push_back(p);
+    for (size_t i = first; i < found_.layers.size(); ++i) {
+      const Layer& layer = found_.layers[i];
+      if (kind == "biases")
+        params.insert(params.end(), layer.biases.begin(), layer.biases.end());
+      else if (kind != "norms")
+        params.push_back(layer.weight);
+    }
     return params;
   }
 
@@ -318,7 +329,7 @@ class Selection {
       chosen_[(*i)->weight] = channels_of((*i)->weight, {.amount = scheme_.structure.share});
     const size_t third = (found_.layers.size() + 2) / 3;
     for (size_t i = found_.layers.size() - third; i < found_.layers.size(); ++i)
-      if (Value* p = bias_or_shift(found_.layers[i])) train({p});
+      train(biases_or_shift(found_.layers[i]));
     head();
   }
 
@@ -332,11 +343,11 @@ class Selection {
     return convolution(l) && l.node->integer("groups") > 1 && l.weight->type.dim(1) == 1;
   }
 
-  Value* bias_or_shift(const Layer& l) const {
-    if (l.bias) return l.bias;
+  std::vector<Value*> biases_or_shift(const Layer& l) const {
+    if (!l.biases.empty()) return l.biases;
     for (const Norm& norm : found_.norms)
-      if (norm.x == l.out) return norm.shift;
-    return nullptr;
+      if (norm.x == l.out && norm.shift) return {norm.shift};
+    return {};
   }
 
   // A block is a softmax whose result goes into a product with what no parameter is. Its queries, keys and values come
@@ -365,7 +376,7 @@ class Selection {
     for (auto block = blocks.end() - wanted; block != blocks.end(); ++block)
       for (const Layer* l : *block) {
         train({l->weight});
-        if (l->bias) train({l->bias});
+        train(l->biases);
       }
     head();
   }
@@ -427,6 +438,8 @@ class Selection {
 
 }  // namespace
 
-Selected trained_by(const Scheme& scheme, const Graph& g) { return Selection(scheme, g).run(); }
+Selected trained_by(const Scheme& scheme, const Graph& g, const std::unordered_set<const Value*>& reach) {
+  return Selection(scheme, g, reach).run();
+}
 
 }  // namespace pock

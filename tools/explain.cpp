@@ -171,14 +171,17 @@ Analytic analytic(const Layers& model, const Graph& train, int bits) {
   int64_t weights = 0, activations = 0;
   bool reached = false;
   for (const Layer& layer : model.layers) {
-    const Value *weight = trained(layer.weight), *bias = trained(layer.bias);
+    const Value* weight = trained(layer.weight);
+    int64_t biases = 0;
+    for (const Value* p : layer.biases)
+      if (trained(p)) biases += p->type.elements();
     const LoraNames names = lora_names(layer.weight->name);
     const Value *a = named(names.a), *b = named(names.b);
-    reached |= weight || bias || a || b;
+    reached |= weight || biases || a || b;
     if (!reached) continue;
     const bool images = layer.node->op->channel_weight >= 0;
     if (images && (bits == 8 || is_clipped(*layer.out))) activations += layer.node->out()->type.elements();
-    if (images && bias) weights += bias->type.elements() * 32;
+    if (images) weights += biases * 32;
     const Type &x = layer.node->in(1 - layer.operand)->type, &y = layer.node->out()->type;
     if (a) activations += x.elements() * bits;
     if (b) activations += y.elements() / b->type.dim(0) * b->type.dim(1) * bits;

@@ -15,9 +15,10 @@ struct Layer {
   Node* node;   // where the parameter is used more than once, the last
   int operand;  // which of the node's inputs is the weight, perhaps transposed or under another shape
   Value* weight;
-  int input_channels;     // the axis of the weight along which they lie; -1: of none of its own
-  Value* bias = nullptr;  // added to the result, one number for each of its channels; may be null
-  const Value* out;       // with the bias
+  int input_channels;  // the axis of the weight along which they lie; -1: of none of its own
+  // Added to the result, one number for each of its channels: none or one, or one for each node that uses the weight.
+  std::vector<Value*> biases = {};
+  const Value* out;  // with the bias
 };
 
 struct Norm {
@@ -30,6 +31,8 @@ struct Norm {
 struct Layers {
   std::vector<Layer> layers;  // in the graph's order
   std::vector<Norm> norms;
+
+  void erase_layer(size_t i);
 };
 
 // Of a model as imported. A norm is an operator of that name, or an elementwise factor behind a quotient by a root, and

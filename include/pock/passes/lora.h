@@ -5,7 +5,7 @@
 // with A [rank,in] and B [out,rank] whichever way W lies; beside a convolution A [rank,in,...] is one like it to `rank`
 // channels, and B [out,rank,1,...] one of single taps. So W + alpha / rank * B A computes the same without them.
 //
-//   std::vector<Value*> factors = add_adapters(g, trained_by(scheme, g).adapters, seed);
+//   std::vector<Value*> factors = add_adapters(g, trained_by(scheme, g, reach).adapters, seed);
 #pragma once
 
 #include <string>

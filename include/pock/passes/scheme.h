@@ -16,13 +16,14 @@
 //     dropout = 0.1                 # of the adapter's input
 //
 // A pattern is a glob over names of parameters, and of the nodes that they belong to. "last:N" are the last N layers
-// that have weights; a norm counts by where it stands among them. What no line names stays frozen.
+// that have weights and reach the loss; a norm counts by where it stands among them. What no line names stays frozen.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -89,7 +90,8 @@ struct Selected {
   std::vector<Adapter> adapters;                                  // in the graph's order
 };
 
-// What the scheme trains of a model as imported. Throws an Error with everything that does not fit the model.
-Selected trained_by(const Scheme&, const Graph&);
+// What the scheme trains of a model as imported. A layer is one whose weight is among `reach`, those that reach the loss.
+// Throws an Error with everything that does not fit the model.
+Selected trained_by(const Scheme&, const Graph&, const std::unordered_set<const Value*>& reach);
 
 }  // namespace pock
