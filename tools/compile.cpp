@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the code generator writes; the stages before it are "graph" and "loops".
+// What the code generator writes; the stages before it are "graph", "plan" and "loops".
 constexpr std::pair<const char*, Emit> kCode[] = {{"exe", Emit::exe},
                                                   {"lib", Emit::lib},
                                                   {"obj", Emit::obj},
@@ -121,6 +121,9 @@ void say_result(const CompileArgs& args, const std::vector<Result>& results, con
 std::string code(Program& program, const std::string& kind) {
   for (const auto& [name, what] : kCode)
     if (kind == name) return emit(program, what);
+  if (kind == "plan")
+    return "# train\n" + table(*program.train, program.train_plan) + "# infer\n" +
+           table(*program.infer, program.infer_plan);
   POCK_CHECK(kind == "loops", "--emit {}", kind);
   return loops_text(program);
 }
@@ -212,7 +215,7 @@ void check_library(const CompileArgs& args) {
 std::vector<std::string> emit_choices() {
   std::vector<std::string> names;
   for (const auto& [name, what] : kCode) names.push_back(name);
-  names.insert(names.end(), {"graph", "loops"});
+  names.insert(names.end(), {"graph", "plan", "loops"});
   return names;
 }
 

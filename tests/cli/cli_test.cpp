@@ -27,16 +27,18 @@ std::vector<std::string> compile_small(const std::string& name, std::vector<std:
 
 TEST(Cli, EmitsEveryStage) {
   TempDir dir;
-  const std::map<std::string, std::string> begins = {{"exe",
-                                                      "\x7f"
-                                                      "ELF"},
-                                                     {"obj",
-                                                      "\x7f"
-                                                      "ELF"},
-                                                     {"llvm-ir", ";"},
-                                                     {"asm", "\t."},
-                                                     {"graph", "pock 1\n"},
-                                                     {"loops", "# schedule: "}};
+  const std::map<std::string, std::string> begins = {
+      {"exe",
+       "\x7f"
+       "ELF"},
+      {"obj",
+       "\x7f"
+       "ELF"},
+      {"llvm-ir", ";"},
+      {"asm", "\t."},
+      {"graph", "pock 1\n"},
+      {"plan", "# train\n      offset        bytes  first   last  what\n"},
+      {"loops", "# schedule: "}};
   for (const auto& [kind, start] : begins) {
     Ran ran = run(compile({"--emit", kind, "-o", dir / kind}));
     ASSERT_EQ(ran.status, 0) << kind << ran.err;
@@ -44,6 +46,7 @@ TEST(Cli, EmitsEveryStage) {
     EXPECT_EQ((fs::status(dir / kind).permissions() & fs::perms::owner_exec) != fs::perms::none,
               kind == "exe");
   }
+  EXPECT_NE(read_file(dir / "plan").find("\n# infer\n      offset "), std::string::npos);
   // The graph reads back, and running no pass changes nothing.
   Ran again = run({kPockc, "opt", dir / "graph"});
   ASSERT_EQ(again.status, 0) << again.err;
