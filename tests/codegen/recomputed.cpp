@@ -1,5 +1,5 @@
-// A forward node that reads a trained parameter, cloned for the backward part: every pass behind leaves it there, and it
-// reads the parameter as it was when the step began.
+// A part of the forward net that reads a trained parameter, cloned for the backward part: every pass behind leaves it there,
+// and it reads the parameter as it was when the step began. What is random in it is so in the same way.
 #include <gtest/gtest.h>
 
 #include <ostream>
@@ -17,8 +17,8 @@ namespace {
 constexpr int64_t kClasses = 5;
 const Attrs kPadded = {{"pad", Dims{1, 1, 1, 1}}};
 
-// The first layer is `first`(x, w1), the second reads it as it is: the gradient of w2 wants it again, that of w1 does
-// not, so that the update of w1 need not wait for the clone but for the old weights.
+// The first layer is `first`(x, w1), the second reads it as it is, or what two dropouts leave of it: the gradient of w2
+// wants that again, that of w1 does not, so that the update of w1 need not wait for the clone but for the old weights.
 std::unique_ptr<Graph> model(const std::string& first) {
   auto g = std::make_unique<Graph>(first);
   Builder b(*g);
@@ -34,8 +34,13 @@ std::unique_ptr<Graph> model(const std::string& first) {
     g->add_output(b.matmul(b.reduce_mean(y, {2, 3}), param("w3", {17, kClasses})), "scores");
   } else {
     Value* x = g->add_input("x", {DType::f32, {8, 20}});
-    Value* w1 = first == "matmul" ? param("w1", {20, 33}) : b.reshape(param("w1", {660}), {20, 33});
-    Value* y = b.relu(b.matmul(b.matmul(x, w1), param("w2", {33, 17})));
+    Value* w1 = first == "view" ? b.reshape(param("w1", {660}), {20, 33}) : param("w1", {20, 33});
+    Value* h = b.matmul(x, w1);
+    // Twice, so that one reads what the other dropped.
+    for (int64_t id : {3, 4})
+      if (first == "dropout")
+        h = b.value("dropout", {b.relu(h)}, {{"ratio", 0.3}, {"id", id}, {"active", int64_t{1}}});
+    Value* y = b.relu(b.matmul(h, param("w2", {33, 17})));
     g->add_output(b.matmul(y, param("w3", {17, kClasses})), "scores");
   }
   return g;
@@ -62,6 +67,31 @@ std::vector<Node*> clones(const Graph& g) {
   for (Node* n : g.nodes())
     if (n->recomputed && n->op == first_layer(g)->op) found.push_back(n);
   return found;
+}
+
+// What the second layer reads.
+Value* saved(const Graph& g) {
+  for (Node* n : g.find("w2")->users)
+    if (at(g, n) < at(g, loss_node(g))) return n->in(0);
+  return nullptr;
+}
+
+// The nodes that make it, once more.
+Value* clone_of(Graph& g, Value* v, Node* before) {
+  if (!v->node) return v;
+  std::vector<Value*> inputs;
+  for (Value* in : v->node->inputs()) inputs.push_back(clone_of(g, in, before));
+  Node* again = g.add_node(*v->node->op, inputs, v->node->attrs, v->node->loc, before);
+  again->recomputed = true;
+  return again->out(v->index);
+}
+
+// How often each mask is made: in the forward part, for the gradient, and in the clone.
+std::map<int64_t, int> masks_of(const Graph& g) {
+  std::map<int64_t, int> count;
+  for (const Node* n : g.nodes())
+    if (std::string_view(n->op->name) == "dropout_train") ++count[n->integer("id")];
+  return count;
 }
 
 struct Case {
@@ -95,19 +125,18 @@ std::vector<Pass> passes_from(const std::string& name, bool behind) {
 std::unique_ptr<Graph> step_before_cse(const Case& c, bool clone) {
   std::unique_ptr<Graph> g = model(c.first);
   run_passes(*g, passes_from("cse", false), options_of(c));
-  Node* layer = first_layer(*g);
+  Value* v = saved(*g);
   Node* reader = nullptr;  // in the backward part: what makes the gradient of w2
-  for (Node* n : layer->out()->users)
+  for (Node* n : v->users)
     if (at(*g, n) > at(*g, loss_node(*g))) reader = n;
   POCK_CHECK(reader, "{}", print(*g));
   if (c.late)
-    for (Value* v : update_of(g->find("w1"))->in(1)->node->inputs())
-      if (v->node) g->move_before(reader, g->next(v->node));  // the gradient
+    for (Value* in : update_of(g->find("w1"))->in(1)->node->inputs())
+      if (in->node) g->move_before(reader, g->next(in->node));  // the gradient
   if (clone) {
-    Node* again = g->add_node(*layer->op, layer->inputs(), layer->attrs, layer->loc, reader);
-    again->recomputed = true;
+    Value* again = clone_of(*g, v, reader);
     for (int i = 0; i < 2; ++i)
-      if (reader->in(i) == layer->out()) g->set_input(reader, i, again->out());
+      if (reader->in(i) == v) g->set_input(reader, i, again);
   }
   return g;
 }
@@ -131,6 +160,9 @@ TEST_P(Recomputed, IsLeftByEveryPassAndKeepsTheBits) {
       if (clone) {
         EXPECT_GT(at(now, update_of(now.find("w1"))), at(now, found[0]));
       }
+      if (c.first == "dropout") {
+        EXPECT_EQ(masks_of(now), (std::map<int64_t, int>{{3, clone ? 3 : 2}, {4, clone ? 3 : 2}}));
+      }
     };
     run_passes(*g, passes_from("cse", true), options, {c.disabled, look});
     // Without it nothing keeps the update from standing in front of what would read the clone.
@@ -153,11 +185,12 @@ TEST_P(Recomputed, IsLeftByEveryPassAndKeepsTheBits) {
 
 INSTANTIATE_TEST_SUITE_P(Steps, Recomputed, testing::ValuesIn([] {
                            std::vector<Case> cases;
-                           for (const char* first : {"conv", "matmul", "view"})
+                           for (const char* first : {"conv", "matmul", "view", "dropout"})
                              for (const char* optimizer : {"sgd:lr=0.1", "sgd:lr=0.1,momentum=0.9"})
                                for (bool late : {false, true}) cases.push_back({first, optimizer, late, {}});
                            cases.push_back({"conv", "sgd:lr=0.1,momentum=0.9", true, {"immediate_update"}});
                            cases.push_back({"conv", "sgd:lr=0.1,momentum=0.9", true, {"fuse", "layout"}});
+                           cases.push_back({"dropout", "sgd:lr=0.1", true, {"fuse", "reorder", "inplace"}});
                            return cases;
                          }()));
 

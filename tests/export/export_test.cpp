@@ -124,6 +124,51 @@ TEST_F(Exported, TrainedWeightsOfATiedNet) {
   EXPECT_EQ(read_file(dir_ / "tuned.onnx"), m.proto.SerializeAsString());
 }
 
+// Whatever uses it, and whatever is trained of it, one weight is one in the file: as many tensors, of which those that were
+// trained differ, each as the checkpoint has it.
+TEST_F(Exported, OneWeightOfSeveralPlaces) {
+  Model siamese(13), both_ways(13);
+  siamese.input("x", {-1, 6}).ints("image", {-1, 1, 2, 3}).floats("w", {1, 1, 2, 2}, random_floats(4, 1));
+  siamese.node("Reshape", {"x", "image"}, {"left"}).node("Neg", {"left"}, {"right"});
+  for (const std::string side : {"left", "right"})
+    siamese.node("Conv", {side, "w"}, {side + ".c"}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}})
+        .node("Relu", {side + ".c"}, {side + ".r"});
+  siamese.node("Sub", {"left.r", "right.r"}, {"apart"}).node("Flatten", {"apart"}, {"flat"});
+  siamese.floats("head", {12, 6}, random_floats(72, 2))
+      .node("MatMul", {"flat", "head"}, {"logits"})
+      .output("logits");
+  both_ways.input("x", {-1, 6})
+      .floats("w", {5, 6}, random_floats(30, 1))
+      .floats("b", {5}, random_floats(5, 2));
+  both_ways.node("Gemm", {"x", "w", "b"}, {"h"}, {{"transB", int64_t{1}}}).node("Relu", {"h"}, {"r"});
+  both_ways.node("Gemm", {"r", "w"}, {"logits"}).output("logits");
+  const std::string part = dir_.write("part.toml", "[[weights]]\nmatch = 'w'\nchannels = [0]\n");
+  for (const auto& [m, flags] :
+       {std::pair{&siamese, std::vector<std::string>{}}, {&both_ways, {"--sparse-scheme", part}}}) {
+    dir_.write("m.onnx", m->proto.SerializeAsString());
+    compile("m.onnx", "t", flags);
+    train("t", 20, "c");
+    const Ran ran = run_export("m.onnx", "c", "tuned.onnx");
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    const Safetensors checkpoint = read_safetensors(dir_ / "c");
+    EXPECT_EQ(checkpoint.tensors.count("w"), 1u);
+    onnx::ModelProto tuned;
+    ASSERT_TRUE(tuned.ParseFromString(read_file(dir_ / "tuned.onnx")));
+    ASSERT_EQ(tuned.graph().initializer_size(), m->proto.graph().initializer_size());
+    for (int i = 0; i < tuned.graph().initializer_size(); ++i) {
+      const TensorProto &now = tuned.graph().initializer(i), &then = m->proto.graph().initializer(i);
+      const auto found = checkpoint.tensors.find(now.name());
+      if (found == checkpoint.tensors.end()) {
+        EXPECT_EQ(now.SerializeAsString(), then.SerializeAsString());
+        continue;
+      }
+      EXPECT_NE(now.SerializeAsString(), then.SerializeAsString());
+      EXPECT_EQ(bytes_of(std::vector<float>(now.float_data().begin(), now.float_data().end())),
+                found->second.bytes);
+    }
+  }
+}
+
 TEST_F(Exported, WeightsInConstantNodes) {
   Model m = tied_net();
   onnx::GraphProto& g = *m.proto.mutable_graph();
