@@ -25,7 +25,7 @@ const std::vector<Pass>& training_pipeline() {
       {"slices", slices, "of what is trained in part, only that part of the gradient; dce takes the rest",
        true},
       {"immediate_update", immediate_update, "as early as its readers allow: a gradient lives briefly", true},
-      {"recompute", recompute, "cheap results anew in the backward part; cse would merge them", true},
+      {"recompute", recompute, "pointwise results anew in the backward part; cse would merge them", true},
       {"masks", masks, "a bit where only a sign of what is saved counts; behind recompute, which saves less",
        true},
       {"layout", layout, "channels last, filters in panels; when only memory is left to decide", true},

@@ -1,6 +1,6 @@
-// Keeps fewer activations: a forward result that is cheap to make again from what is kept anyway is made
-// again right before the backward part reads it. With batch norm this leaves little more than the
-// convolutions' outputs alive.
+// Keeps fewer activations: a forward result that pointwise nodes make from what is kept anyway is made again right before
+// the backward part reads it; even exp and erf cost less than they save. With batch norm this leaves little more than the
+// convolutions' outputs alive, of a GELU as exporters write it its input.
 #include <unordered_set>
 
 #include "pock/ir/storage.h"
@@ -26,7 +26,7 @@ class Recompute {
     // Forward order: what feeds a value has been decided before the value itself.
     std::vector<Value*> again;
     for (Value* v : saved)
-      if (v->node->op->cheap && can_remake(v->node)) {
+      if (v->node->op->pointwise() && can_remake(v->node)) {
         kept_.erase(v);
         again.push_back(v);
       }
@@ -80,7 +80,8 @@ class Recompute {
       Value* b = base(v);
       // A trained scale or shift is read by the gradient of its own operator, which stands behind the copy.
       if (b->kind == ValueKind::param && b->type.bytes() * 16 <= big) continue;
-      if (b->kind != ValueKind::result || b != v || !b->node->op->cheap || !can_remake(b->node)) return false;
+      if (b->kind != ValueKind::result || b != v || !b->node->op->pointwise() || !can_remake(b->node))
+        return false;
     }
     return true;
   }

@@ -172,8 +172,8 @@ struct OpDef {
   Types (*infer)(const InferArgs&);
   Gradient gradient;
   Lowering lower;
-  int in_place = 0;         // result 0 may take over the memory of one of so many first inputs (equal types)
-  bool cheap = false;       // pointwise and cheap enough to compute again instead of keeping the result
+  int in_place = 0;    // result 0 may take over the memory of one of so many first inputs (equal types)
+  bool cheap = false;  // pointwise and cheap enough to be computed anew by every kernel that reads the result
   bool variadic = false;    // `inputs` or more
   int channel_weight = -1;  // convolutions: the input whose first axis makes the result's channels
   // Layers: along which axis of the weight that is input `i` its input channels lie; -1 where no weight can be there.

@@ -30,7 +30,7 @@ int fold_constants(Graph&, const PassOptions&);    // computes nodes whose input
 int cse(Graph&, const PassOptions&);               // one node where two compute the same
 int slices(Graph&, const PassOptions&);            // computes no more of a gradient than is taken
 int immediate_update(Graph&, const PassOptions&);  // moves updates up to their last reader
-int recompute(Graph&, const PassOptions&);         // copies cheap nodes into the backward part
+int recompute(Graph&, const PassOptions&);         // copies pointwise nodes into the backward part
 int masks(Graph&, const PassOptions&);             // saves one bit where that is all that counts
 int fuse(Graph&, const PassOptions&);              // what one node makes goes to the next in a register
 int fused_update(Graph&, const PassOptions&);      // nor is a gradient stored that only a step reads
