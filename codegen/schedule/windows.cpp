@@ -118,7 +118,7 @@ class Windows {
     std::vector<size_t> sunk;
     const int64_t sums = sums_of_a_column(row, sunk);
     for (size_t axis : sunk) {
-      add(Step::sink, nest_.axes[axis].name);
+      add(Step::taps, nest_.axes[axis].name);
       if (nest_.axes[axis].extent > 1) add(Step::unroll, nest_.axes[axis].name);
     }
     rows(nest_.axes[row], kRows);
@@ -128,9 +128,9 @@ class Windows {
       for (const std::string& block : columns(1)) add(Step::vectorize, block);
       return;
     }
-    // Straight code gives the sums of one vector enough to do; the steps of a loop need more of them.
+    // Straight code gives the sums of one vector enough to do; the steps of a loop need more of them, if they are few.
     const bool straight = write_out_terms();
-    const int64_t vectors = straight ? 1 : std::clamp<int64_t>(registers() / sums, 1, 2);
+    const int64_t vectors = straight || sums >= kRows ? 1 : std::clamp<int64_t>(registers() / sums, 1, 2);
     for (const std::string& block : columns(vectors)) vectorize(block);
   }
 

@@ -90,6 +90,7 @@ void each_load(const Stmt& s, const Buffer* b, const F& f) {
   for (const Expr& e : s.index) each_load(e, b, f);
 }
 
+bool has_load(const Expr&);
 bool reads(const std::vector<Stmt>&, const Buffer*);
 // How many statements store there.
 int stores(const std::vector<Stmt>&, const Buffer*);

@@ -65,10 +65,6 @@ Kernel with_args_of(Kernel k, const Kernel& first, const Kernel& second) {
   return k;
 }
 
-bool has_load(const Expr& e) {
-  return e->op == ScalarOp::load || std::any_of(e->args.begin(), e->args.end(), has_load);
-}
-
 // Runs the elements' body before what loads them.
 class Prepending {
  public:

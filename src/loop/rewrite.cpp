@@ -12,6 +12,10 @@ bool uses(const Expr& e, const Var* v) {
   return std::any_of(e->args.begin(), e->args.end(), [&](const Expr& a) { return uses(a, v); });
 }
 
+bool has_load(const Expr& e) {
+  return e->op == ScalarOp::load || std::any_of(e->args.begin(), e->args.end(), has_load);
+}
+
 bool clips(const std::vector<Stmt>& body, const Var* v) {
   return std::any_of(body.begin(), body.end(), [&](const Stmt& s) {
     if (s.kind == StmtKind::loop && (uses(s.lo, v) || uses(s.hi, v))) return true;

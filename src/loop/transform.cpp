@@ -294,6 +294,13 @@ class Transform {
         Stmt outer = s;
         outer.body = distribute(s.body, k);
         result.push_back(std::move(outer));
+      } else if (const Expr all = holds_for_all(s, k); all.get()) {
+        flush();
+        Stmt together{.kind = StmtKind::when, .value = all}, apart{.kind = StmtKind::when, .value = !all};
+        apart.body = {around({expand(s, k)}, k)};  // before more registers get the axis
+        together.body = distribute(s.body, k);
+        result.push_back(std::move(together));
+        result.push_back(std::move(apart));
       } else if (const std::vector<Part> parts = parts_of(s, k); !parts.empty()) {
         flush();
         for (size_t at = 0, end = 0; at < parts.size(); at = end) {
@@ -307,6 +314,23 @@ class Transform {
     }
     flush();
     return result;
+  }
+
+  // That a condition holds in all iterations of the sinking loop: it does if it does in the one that comes closest. Empty
+  // where none is known to, or memory has a say.
+  Expr holds_for_all(const Stmt& s, const Sinking& k) const {
+    if (step_.kind == Step::sink || s.kind != StmtKind::when || has_load(s.value)) return {};
+    return holds_for_all(s.value, k);
+  }
+  static Expr holds_for_all(const Expr& e, const Sinking& k) {
+    if (e->op == ScalarOp::logical_and) {
+      const Expr a = holds_for_all(e->args[0], k), b = holds_for_all(e->args[1], k);
+      return a.get() && b.get() ? a && b : Expr();
+    }
+    if (e->op != ScalarOp::lt && e->op != ScalarOp::le) return {};
+    int64_t stride = 0;  // of how far the left side is above the right one
+    if (!linear_stride(e->args[0] - e->args[1], k.loop->var, &stride)) return {};
+    return replace(e, {{{k.loop->var.get(), Expr(stride > 0 ? k.extent - 1 : 0)}}, {}});
   }
 
   // Iteration t of a `for` loop, in which iterations first, first + step, ... of the sinking loop take part.

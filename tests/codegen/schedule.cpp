@@ -260,11 +260,11 @@ TEST(Schedule, DepthwiseWeightGradients) {
   };
   const Target wide = target(256, 8);
   EXPECT_EQ(chosen(gradient(8), wide),
-            "reorder(c,m) reorder(c,ky) reorder(m,ky) reorder(c,kx) sink(m) sink(ky) unroll(ky) taps(kx) "
+            "reorder(c,m) reorder(c,ky) reorder(m,ky) reorder(c,kx) taps(m) taps(ky) unroll(ky) taps(kx) "
             "unroll(kx) "
             "split(x,4) unroll(x.i) split(c,8,c.r0) sink(c.i) vectorize(c.i) parallel(c.o)");
   EXPECT_EQ(chosen(gradient(400), wide),
-            "reorder(c,m) reorder(c,ky) reorder(m,ky) reorder(c,kx) sink(m) sink(ky) unroll(ky) taps(kx) "
+            "reorder(c,m) reorder(c,ky) reorder(m,ky) reorder(c,kx) taps(m) taps(ky) unroll(ky) taps(kx) "
             "unroll(kx) "
             "sink(c) split(c,8,c.r0) vectorize(c.i)");
   // A step behind it reads what is the same for all of its elements.
@@ -287,7 +287,7 @@ TEST(Schedule, DepthwiseWeightGradients) {
   // Too few registers: one row of the filter at a time.
   EXPECT_EQ(
       chosen(gradient(8), target(256, 4)),
-      "reorder(c,m) reorder(c,ky) reorder(m,ky) reorder(c,kx) sink(m) taps(kx) unroll(kx) split(x,4) "
+      "reorder(c,m) reorder(c,ky) reorder(m,ky) reorder(c,kx) taps(m) taps(kx) unroll(kx) split(x,4) "
       "unroll(x.i) split(c,16,c.r0) split(c.r0,8,c.r1) sink(c.i) split(c.i,8) vectorize(c.i.i) unroll(c.i.o) "
       "sink(c.r0.i) vectorize(c.r0.i) parallel(ky)");
 }

@@ -27,7 +27,7 @@ struct Step {
     hoist,  // each i: what the loops inside compute from i alone is computed once in front of them, into registers
     sink,  // each i into its body: around every statement, inside the loops there; registers get an axis
     taps,  // as sink, but no further than to a `for` loop whose bounds depend on i: there each of its iterations
-           // goes over those i that take part in it
+           // goes over those i that take part in it; and past a condition on i where it holds for all of them
     slide,  // as taps, those i in blocks of n as split has them, where one loop goes over all iterations that have as many
             // whole blocks
     interchange,  // each i around a `for` j among other statements: j around i, in front of it and behind it i alone;
