@@ -138,10 +138,11 @@ const OptimizerDef kRmsprop{
     .update =
         [](UpdateArgs& u) {
           const bool centered = u.choice.number("centered") != 0, momentum = u.choice.number("momentum") > 0;
-          std::vector<Value*> state = {u.param, u.state("square_avg", 0)};
+          std::vector<Value*> state = {u.state("square_avg", 0)};
           if (centered) state.push_back(u.state("grad_avg", 0));
           if (momentum) state.push_back(u.state("momentum_buffer", 0));
-          std::vector<Value*> inputs = state;
+          std::vector<Value*> inputs = {u.param};
+          inputs.insert(inputs.end(), state.begin(), state.end());
           inputs.push_back(u.gradient);
           for (const char* name : {"lr", "alpha", "one_minus_alpha", "eps", "weight_decay"})
             inputs.push_back(u.scalar(name));
@@ -149,7 +150,8 @@ const OptimizerDef kRmsprop{
           Node* step = u.b.make(
               fmt::format("rmsprop_{}{}step", centered ? "centered_" : "", momentum ? "momentum_" : ""),
               inputs);
-          for (size_t i = 0; i < state.size(); ++i) u.b.update(state[i], step->out(static_cast<int>(i)));
+          u.update(step->out(0));
+          for (size_t i = 0; i < state.size(); ++i) u.b.update(state[i], step->out(static_cast<int>(i) + 1));
         }};
 
 const OptimizerDef kLion{
