@@ -35,16 +35,26 @@ Value* parameter(Value* v) {
   return parameter(v, &axis);
 }
 
-// The node behind `v`, views aside, that combines it with a parameter, which must fit; null where there is none.
+// What a node multiplies by a number, as a Gemm does with alpha and beta; null where it is another.
+Value* numbered(const Node* n) {
+  if (!is(n, "mul")) return nullptr;
+  for (int i : {0, 1})
+    if (n->in(i)->kind == ValueKind::constant && n->in(i)->type.rank() == 0) return n->in(1 - i);
+  return nullptr;
+}
+
+// The node behind `v`, views and numbers aside, that combines it with a parameter, which must fit; null where there is
+// none.
 template <class Fits>
 const Node* combined(const Value* v, std::string_view op, const Fits& fits, Value** with) {
   for (const Node* user : v->users) {
-    if (user->op->is_view() && user->in(0) == v)
+    if ((user->op->is_view() && user->in(0) == v) || (numbered(user) == v && op == "add"))
       if (const Node* n = combined(user->out(), op, fits, with)) return n;
     if (!is(user, op)) continue;
     for (int i : {0, 1}) {
       if (user->in(i) != v) continue;
-      Value* p = parameter(user->in(1 - i));
+      Value* other = user->in(1 - i);
+      Value* p = parameter(numbered(other->node) ? numbered(other->node) : other);
       if (!p || !fits(*p)) continue;
       *with = p;
       return user;
