@@ -70,9 +70,12 @@ class Adding {
 
  private:
   Value* add(const std::string& name, const Type& type, Data data) {
-    if (const Value* there = g_.find(name))
-      throw Error(there->loc(), "has the name that the adapter of '{}' would have; rename it",
-                  l_.weight->name);
+    if (g_.find(name))
+      throw Error(
+          l_.weight->loc(),
+          "its adapter would have a tensor '{}', but there is one of this name, of the model or of another "
+          "adapter (a layer's name goes without '.weight'); rename one of them",
+          name);
     Loc loc = l_.weight->loc();
     loc.name = name;
     return g_.add_param(name, type, std::move(data), loc);

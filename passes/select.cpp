@@ -43,13 +43,16 @@ Selected selection(const Graph& g, const PassOptions& options,
   return selected;
 }
 
-// Marks what the scheme or --train names, and takes back what --freeze does.
-void mark(Graph& g, const PassOptions& options, const std::unordered_set<const Value*>& reach) {
+// Marks what the scheme or --train names, and takes back what --freeze does. Returns the factors of adapters.
+std::vector<Value*> mark(Graph& g, const PassOptions& options,
+                         const std::unordered_set<const Value*>& reach) {
   std::unordered_map<const Value*, std::optional<Slice>> scheme;
+  std::vector<Value*> factors;
   if (options.scheme) {
     Selected selected = selection(g, options, reach);
     scheme = std::move(selected.params);
-    for (Value* factor : add_adapters(g, selected.adapters, options.seed)) scheme[factor] = std::nullopt;
+    factors = add_adapters(g, selected.adapters, options.seed);
+    for (Value* factor : factors) scheme[factor] = std::nullopt;
   }
   need_matches(g, options);
   for (Value* p : g.params()) {
@@ -59,6 +62,7 @@ void mark(Graph& g, const PassOptions& options, const std::unordered_set<const V
     p->trained = named && !matches(options.freeze, p->name);
     p->slice = p->trained && options.scheme ? scheme.at(p) : std::nullopt;
   }
+  return factors;
 }
 
 }  // namespace
@@ -80,7 +84,7 @@ std::vector<Adapter> adapters(const Graph& g, const PassOptions& options) {
 
 int select(Graph& g, const PassOptions& options) {
   loss_node(g);
-  mark(g, options, reaches_loss(g, options));
+  const std::vector<Value*> factors = mark(g, options, reaches_loss(g, options));
   const bool chosen = options.scheme || !options.train.empty();
   std::unordered_set<const Value*> reach = reaches_loss(g, options);  // factors of adapters, too
   int trained = 0, floats = 0;
@@ -100,6 +104,9 @@ int select(Graph& g, const PassOptions& options) {
         "{}: nothing to train: of {} float parameters none is selected and reaches the loss; "
         "check {} and --freeze, or that the model has weights",
         g.model_file, floats, options.scheme ? "--sparse-scheme" : "--train");
+  // A factor that stays as it starts stands in no model file: it is saved with what is trained, as a statistic is.
+  for (Value* factor : factors)
+    if (!factor->trained) factor->kind = ValueKind::statistic;
   return trained;
 }
 

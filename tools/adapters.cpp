@@ -81,8 +81,7 @@ Tuning merged(const Checkpoint& checkpoint) {
       const auto a = tuning.tensors.find(names.a), b = tuning.tensors.find(names.b);
       for (const auto& [factor, name] : {std::pair(a, names.a), {b, names.b}})
         if (factor == tuning.tensors.end())
-          throw error("the checkpoint has no '{}': where a factor was frozen, the adapter cannot be merged",
-                      name);
+          throw error("the checkpoint has no '{}', which belongs to the adapter of '{}'", name, weight);
       tuning.added[weight] = product(weight, form, a->second, b->second);
       tuning.tensors.erase(a);
       tuning.tensors.erase(b);

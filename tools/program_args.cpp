@@ -28,15 +28,17 @@ std::string scheme_text(const Graph& model, const Graph& train, bool lists) {
   int trained = 0, all = 0;
   bool whole = true;
   for (const Value* p : model.params()) all += p->kind == ValueKind::param && is_float(p->type.dtype);
-  std::string names;
+  std::string names, fixed;  // fixed: factors of adapters
   for (const Value* p : train.params()) {
+    if (!model.find(p->name) && p->kind == ValueKind::statistic)
+      fixed += (fixed.empty() ? "; fixed " : ", ") + p->name;
     if (!p->trained || !model.find(p->name)) continue;
     ++trained;
     whole = whole && !p->slice;
     names += (names.empty() ? "" : lists ? " " : ", ") + trained_text(*p, lists);
   }
   if (trained == all && whole) return fmt::format("all {} parameters", all);
-  return fmt::format("{} of {} parameters{}{}", trained, all, names.empty() ? "" : ": ", names);
+  return fmt::format("{} of {} parameters{}{}{}", trained, all, names.empty() ? "" : ": ", names, fixed);
 }
 
 std::string adapters_text(const std::vector<Adapter>& adapters) {

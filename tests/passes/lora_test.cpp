@@ -179,5 +179,30 @@ INSTANTIATE_TEST_SUITE_P(
         Form{"one_axis", "f32[2,3,9]", "f32[4,3,3]", conv("dilation = [2], pad = [4,0]", "f32[2,4,9]")}),
     [](const auto& info) { return std::string(info.param.name); });
 
+// A tensor of the model, or the adapter of a layer that is called the same but for ".weight".
+TEST(AdapterNames, AreTheirOwn) {
+  for (const char* other : {"base_model.model.fc.lora_A.weight", "base_model.model.fc.lora_B.weight", "fc"}) {
+    auto g = parse_graph("pock 1\ngraph @g {\ninput %x : f32[2,3]\nparam %" + std::string(other) +
+                             " : f32[3,3]\nparam %fc.weight : f32[3,3]\n%0 = matmul(%x, %" + other +
+                             ") : f32[2,3]\n%1 = matmul(%0, %fc.weight) : f32[2,3]\n"
+                             "%2 = reduce_sum(%1) {axes = []} : f32[]\noutput %2 \"loss\"\n}\n",
+                         "t");
+    PassOptions options;
+    options.scheme = parse_scheme(std::string("[[lora]]\nmatch = '") +
+                                      (other == std::string("fc") ? "fc*" : "fc.weight") + "'\nrank = 2\n",
+                                  "s.toml");
+    try {
+      select(*g, options);
+      ADD_FAILURE() << other;
+    } catch (const Error& e) {
+      const std::string said = e.what();
+      EXPECT_NE(
+          said.find("parameter 'fc.weight': its adapter would have a tensor 'base_model.model.fc.lora_"),
+          std::string::npos)
+          << said;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace pock
