@@ -179,6 +179,42 @@ INSTANTIATE_TEST_SUITE_P(
         Form{"one_axis", "f32[2,3,9]", "f32[4,3,3]", conv("dilation = [2], pad = [4,0]", "f32[2,4,9]")}),
     [](const auto& info) { return std::string(info.param.name); });
 
+// A is anywhere within Kaiming's bound, and nowhere the same: not by another seed, be it far or near, nor beside another
+// layer, nor further on in one that is large.
+TEST(AdapterStart, DependsOnSeedLayerAndPlace) {
+  std::vector<std::vector<float>> seen;
+  for (uint64_t seed : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 32, uint64_t{1} << 63}) {
+    auto g = parse_graph(
+        "pock 1\ngraph @g {\ninput %x : f32[2,400]\nparam %a.weight : f32[400,400]\n"
+        "param %b.weight : f32[400,400]\n%0 = matmul(%x, %a.weight) : f32[2,400]\n"
+        "%1 = matmul(%0, %b.weight) : f32[2,400]\n%2 = reduce_sum(%1) {axes = []} : f32[]\noutput %2 "
+        "\"loss\"\n}\n",
+        "t");
+    PassOptions options;
+    options.scheme = parse_scheme("[[lora]]\nmatch = 'all'\nrank = 6\n", "s.toml");
+    options.seed = seed;
+    select(*g, options);
+    for (const char* name : {"base_model.model.a.lora_A.weight", "base_model.model.b.lora_A.weight"}) {
+      std::vector<float> a(2400);
+      std::memcpy(a.data(), g->find(name)->data->data(), a.size() * sizeof(float));
+      double sum = 0, most = 0;
+      for (float x : a) {
+        sum += x;
+        most = std::max(most, std::abs(static_cast<double>(x)));
+      }
+      EXPECT_LE(most, 0.05);
+      EXPECT_GT(most, 0.0499);
+      EXPECT_NEAR(sum / 2400, 0, 0.002);
+      for (ptrdiff_t period : {4, 1024})
+        EXPECT_NE(std::vector(a.begin(), a.begin() + 4),
+                  std::vector(a.begin() + period, a.begin() + period + 4));
+      for (const auto& other : seen)
+        EXPECT_NE(std::vector(a.begin(), a.begin() + 4), std::vector(other.begin(), other.begin() + 4));
+      seen.push_back(std::move(a));
+    }
+  }
+}
+
 // A tensor of the model, or the adapter of a layer that is called the same but for ".weight".
 TEST(AdapterNames, AreTheirOwn) {
   for (const char* other : {"base_model.model.fc.lora_A.weight", "base_model.model.fc.lora_B.weight", "fc"}) {
