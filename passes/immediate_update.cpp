@@ -10,15 +10,18 @@
 namespace pock {
 namespace {
 
-// The nodes behind `earliest` that make what `n` reads and are read by updates alone: an optimizer's step.
+// The nodes behind `earliest` that make what `n` reads and are read by updates alone: an optimizer's step. What becomes an
+// accumulator's new value is read later as well, where it is then.
 void private_makers(Node* n, const Positions& position, int earliest, std::vector<Node*>* group) {
   for (Value* v : n->inputs()) {
     Node* maker = v->node;
     if (!maker || position.at(maker) <= earliest || !maker->op->pointwise()) continue;
+    const bool kept = n->in(0)->kind == ValueKind::accumulator && v == n->in(1);
     bool ours = true;
     for (Value* r : maker->results())
       for (Node* user : r->users)
-        ours &= user->op->has_effect() || std::find(group->begin(), group->end(), user) != group->end();
+        ours &=
+            kept || user->op->has_effect() || std::find(group->begin(), group->end(), user) != group->end();
     if (!ours || std::find(group->begin(), group->end(), maker) != group->end()) continue;
     group->push_back(maker);
   }
