@@ -151,6 +151,8 @@ static bool is_wanted(const struct pock_checkpoint* c, const struct pock_tensor*
 static enum pock_verdict take_tensors(struct rest* r, const struct pock_program* program,
                                       struct pock_checkpoint* out, const struct facts* f, uint64_t room,
                                       struct pock_text* why) {
+  // Of weights alone some may do: what was frozen there, and adapters where there were none, stay as they start.
+  const bool some = out->weights_only && !(f->same[POCK_SCHEME] && f->same[POCK_ADAPTERS]);
   uint64_t at = 0;
   for (uint32_t i = 0; i < program->tensor_count; ++i) {
     const struct pock_tensor* t = &program->tensors[i];
@@ -161,7 +163,7 @@ static enum pock_verdict take_tensors(struct rest* r, const struct pock_program*
     if (take_bytes(r, out->scratch.data, out->scratch.length)) {
       out->offsets[i] = at;
       at += t->bytes;
-    } else if (!out->weights_only || f->same[POCK_SCHEME]) {  // else frozen there: as in the model file
+    } else if (!some) {
       pock_format(why, "does not fit: tensor '%s%s%s' is missing", t->slot ? t->slot : "",
                   t->slot ? " of " : "", t->name);
       return POCK_FOREIGN;

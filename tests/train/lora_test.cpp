@@ -196,5 +196,17 @@ TEST_F(LoraRefusal, OfAnotherRankOrAlphaOrNone) {
   }
 }
 
+// What was trained without adapters may go on with them: they change nothing at first.
+TEST(LoraStart, TakesWeightsOfATrainerWithoutAdapters) {
+  const Net net("lenet");
+  TempDir dir;
+  compile(net, dir, {"--sparse-scheme", "head"});
+  run_trainer(net, dir, 3);
+  std::filesystem::rename(dir / "checkpoint", dir / "head");
+  const Trained on = run_trainer(net, dir, 1, {"--weights", dir / "head"});
+  compile(net, dir, {"--sparse-scheme", "lora:3"});
+  EXPECT_EQ(run_trainer(net, dir, 1, {"--weights", dir / "head"}).losses, on.losses);
+}
+
 }  // namespace
 }  // namespace pock::test
