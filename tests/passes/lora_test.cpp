@@ -7,9 +7,11 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <set>
 
 #include "pock/ir/text.h"
 #include "pock/ops/evaluate.h"
+#include "pock/ops/op.h"
 #include "pock/passes/passes.h"
 
 namespace pock {
@@ -213,6 +215,27 @@ TEST(AdapterStart, DependsOnSeedLayerAndPlace) {
       seen.push_back(std::move(a));
     }
   }
+}
+
+// What drops in front of one adapter does not drop in front of another, or elsewhere in the model.
+TEST(AdapterDropout, IsEachItsOwn) {
+  auto g = parse_graph(
+      "pock 1\ngraph @g {\ninput %x : f32[2,3]\nparam %a : f32[3,3]\nparam %b : f32[3,3]\n"
+      "%0 = dropout(%x) {ratio = 0.5, id = 6, active = 1} : f32[2,3]\n%1 = matmul(%0, %a) : f32[2,3]\n"
+      "%2 = matmul(%1, %b) : f32[2,3]\n%3 = reduce_sum(%2) {axes = []} : f32[]\noutput %3 \"loss\"\n}\n",
+      "t");
+  PassOptions options;
+  options.scheme = parse_scheme("[[lora]]\nmatch = 'all'\nrank = 2\ndropout = 0.5\n", "s.toml");
+  select(*g, options);
+  std::set<int64_t> ids;
+  int count = 0;
+  for (const Node* n : g->nodes())
+    if (std::string_view(n->op->name) == "dropout") {
+      ids.insert(n->integer("id"));
+      ++count;
+    }
+  EXPECT_EQ(count, 3);
+  EXPECT_EQ(ids.size(), 3u);
 }
 
 // A tensor of the model, or the adapter of a layer that is called the same but for ".weight".
