@@ -1,6 +1,10 @@
 // What the processor can do, asked before any kernel runs: a trainer must not die of an illegal instruction.
 #include "runtime.h"
 
+#if defined(__arm__) && defined(__linux__)
+#include "linux_arch.h"
+#endif
+
 #if defined(__x86_64__)
 
 static void cpuid(uint32_t leaf, uint32_t out[4]) {
@@ -60,11 +64,52 @@ void pock_set_float_mode(uint64_t mode) { __asm__ volatile("msr fpcr, %0" : : "r
 
 void pock_flush_denormals(void) { pock_set_float_mode(1 << 24 /* FZ */); }
 
+#elif defined(__arm__)
+
+#if defined(__linux__)
+
+// The kernel tells each process what it may use. Nothing where /proc is missing.
+uint64_t pock_cpu_have(void) {
+  enum { HWCAP = 16, NEON = 1 << 12, VFPV4 = 1 << 16, IDIVA = 1 << 17 };
+  unsigned long vector[2 * 64] = {0}, have = 0;
+  long fd = pock_syscall6(SYS_openat, -100 /* AT_FDCWD */, (long)"/proc/self/auxv", 0x80000, 0, 0, 0);
+  if (fd < 0) return 0;
+  pock_syscall(SYS_read, fd, (long)vector, sizeof vector);
+  pock_syscall(SYS_close, fd, 0, 0);
+  for (int i = 0; i < 64 && vector[2 * i]; ++i)
+    if (vector[2 * i] == HWCAP) have = vector[2 * i + 1];
+  return (have & NEON ? POCK_CPU_NEON : 0u) | (have & VFPV4 ? POCK_CPU_VFPV4 : 0u) |
+         (have & IDIVA ? POCK_CPU_IDIVA : 0u);
+}
+
+#else
+
+uint64_t pock_cpu_have(void) { return 0; }
+
+#endif
+
+uint64_t pock_float_mode(void) {
+  uint32_t fpscr;
+  __asm__ volatile("vmrs %0, fpscr" : "=r"(fpscr));
+  return fpscr;
+}
+
+void pock_set_float_mode(uint64_t mode) { __asm__ volatile("vmsr fpscr, %0" : : "r"((uint32_t)mode)); }
+
+#if __ARM_ARCH_PROFILE == 'M'
+enum { ALL_LANES = 4 << 16 };  // LTPSIZE: vectors leave out no lanes
+#else
+enum { ALL_LANES = 0 };
+#endif
+
+void pock_flush_denormals(void) { pock_set_float_mode(1 << 24 /* FZ */ | ALL_LANES); }
+
 #endif
 
 void pock_put_cpu(struct pock_text* out, uint64_t bits) {
-  static const char names[][12] = {"avx2",     "fma",  "avx512f", "avx512vl", "avx512bw",
-                                   "avx512dq", "bmi2", "f16c",    "avx512cd", "avx512vnni"};
+  static const char names[][12] = {"avx2",     "fma",   "avx512f", "avx512vl", "avx512bw",
+                                   "avx512dq", "bmi2",  "f16c",    "avx512cd", "avx512vnni",
+                                   "neon",     "vfpv4", "idiva"};
   const char* separator = "";
   for (uint32_t i = 0; i < 64; ++i) {
     if (!(bits >> i & 1)) continue;

@@ -28,7 +28,9 @@ int64_t pock_map_file(const char* path, struct pock_file* file) {
   else if (!error && kind != 0100000)
     error = -29;  // a pipe, say: not a file that can be mapped
   if (!error && status[5]) {
-    int64_t address = pock_syscall6(SYS_mmap, 0, (long)status[5], 1 /* read */, 2 /* private */, fd, 0);
+    long address = status[5] > INTPTR_MAX ? -12  // more than addresses there are
+                                          : pock_syscall6(SYS_mmap, 0, (long)status[5], 1 /* read */,
+                                                          2 /* private */, (long)fd, 0);
     if (address < 0 && address > -4096)
       error = address;
     else
@@ -81,11 +83,6 @@ int64_t pock_write(int fd, const void* bytes, uint64_t n) {
   return 0;
 }
 
-bool pock_print(const char* what, const char* text, uint64_t n) {
-  int64_t error = pock_write(1, text, n);
-  return !error || pock_complain("the %s cannot be written: %s", what, pock_reason(error));
-}
-
 void pock_hold_standard_streams(void) {
   int64_t fd;
   do fd = open_file("/dev/null", 0);
@@ -125,47 +122,24 @@ int64_t pock_program_path(char* path, uint64_t room) {
   return pock_syscall6(SYS_readlinkat, HERE, (long)"/proc/self/exe", (long)path, (long)room, 0, 0);
 }
 
-const char* pock_reason(int64_t error) {
-  // Each with the number of the error, in octal, before it and a null behind it.
-  static const char reasons[] =
-      "\001operation not permitted\0"
-      "\002no such file or directory\0"
-      "\005input/output error\0"
-      "\014out of memory\0"
-      "\015permission denied\0"
-      "\024a part of the path is not a directory\0"
-      "\025it is a directory\0"
-      "\027too many open files\0"
-      "\030too many open files\0"
-      "\032the file is in use\0"
-      "\033file too large\0"
-      "\034no space left on the device\0"
-      "\035not a regular file\0"
-      "\036read-only file system\0"
-      "\040the reader went away\0"
-      "\044the path is too long\0"
-      "\172disk quota exceeded\0";
-  for (const char* reason = reasons; *reason; reason += pock_length(reason) + 1)
-    if (*reason == -error) return reason + 1;
-  return "the system refused";
-}
-
 void* pock_reserve(uint64_t bytes) {
   // Asks for one huge page more and starts on a boundary. What is never touched costs no memory.
   bytes = (bytes + 4095) & ~(uint64_t)4095;
-  int64_t address = pock_syscall6(SYS_mmap, 0, (long)(bytes + HUGE_PAGE), 3 /* read, write */,
-                                  0x4022 /* private, anonymous, no swap reserved */, -1, 0);
-  if (address < 0 && address > -4096) return NULL;
-  int64_t given = address;
-  address = (address + HUGE_PAGE - 1) & ~(int64_t)(HUGE_PAGE - 1);
+  if (bytes > INTPTR_MAX - HUGE_PAGE) return NULL;
+  unsigned long address =
+      (unsigned long)pock_syscall6(SYS_mmap, 0, (long)(bytes + HUGE_PAGE), 3 /* read, write */,
+                                   0x4022 /* private, anonymous, no swap reserved */, -1, 0);
+  if (address > -4096ul) return NULL;
+  unsigned long given = address;
+  address = (address + HUGE_PAGE - 1) & ~(unsigned long)(HUGE_PAGE - 1);
   // What stands out goes back, so that unmapping the block leaves nothing.
-  int64_t before = address - given;
-  if (before) pock_syscall(SYS_munmap, given, before, 0);
-  pock_syscall(SYS_munmap, address + (long)bytes, HUGE_PAGE - before, 0);
+  long before = (long)(address - given);
+  if (before) pock_syscall(SYS_munmap, (long)given, before, 0);
+  pock_syscall(SYS_munmap, (long)(address + bytes), HUGE_PAGE - before, 0);
   // Whole huge pages only, or the tail would make the process larger than planned.
   uint64_t whole = bytes & ~(uint64_t)(HUGE_PAGE - 1);
-  if (whole) pock_syscall(SYS_madvise, address, (long)whole, 14 /* huge pages */);
-  if (bytes > whole) pock_syscall(SYS_madvise, address + (long)whole, (long)(bytes - whole), 15 /* none */);
+  if (whole) pock_syscall(SYS_madvise, (long)address, (long)whole, 14 /* huge pages */);
+  if (bytes > whole) pock_syscall(SYS_madvise, (long)(address + whole), (long)(bytes - whole), 15 /* none */);
   return (void*)address;
 }
 
@@ -174,7 +148,7 @@ void pock_exit(int status) {
 }
 
 double pock_seconds(void) {
-  int64_t time[2] = {0};
+  long time[2] = {0};  // since the machine was started: 32 bits are enough
   pock_syscall(SYS_clock_gettime, 1 /* monotonic */, (long)time, 0);
   return (double)time[0] + (double)time[1] * 1e-9;
 }
@@ -211,32 +185,6 @@ uint32_t pock_terminal_columns(int fd) {
   return size[1] ? size[1] : 80;
 }
 
-static void say(const char* before, const char* format, va_list list, const char* after) {
-  char buffer[2048];
-  struct pock_text text = {buffer, 0, sizeof buffer - 1};
-  pock_put_bytes(&text, before, pock_length(before));
-  pock_format_list(&text, format, list);
-  text.length = pock_text_size(&text);
-  text.capacity = sizeof buffer;  // a line that is cut ends all the same
-  pock_put_bytes(&text, after, pock_length(after));
-  pock_write(2, buffer, text.length);
-}
-
-void pock_say(const char* format, ...) {
-  va_list list;
-  va_start(list, format);
-  say("", format, list, "");
-  va_end(list);
-}
-
-bool pock_complain(const char* format, ...) {
-  va_list list;
-  va_start(list, format);
-  say("trainer: ", format, list, "\n");
-  va_end(list);
-  return false;
-}
-
 // A global because a signal handler is given no context of ours.
 static volatile int caught;
 
@@ -263,10 +211,10 @@ enum { RESTORER = 0 };
 static void handle(int number, void (*handler)(int)) {
   struct {
     void (*handler)(int);
-    uint64_t flags;
+    unsigned long flags;
     void (*restorer)(void);
-    uint64_t mask;
-  } action = {handler, 0x10000000 /* restart system calls */ | RESTORER, return_from_signal, 0};
+    uint32_t mask[2];
+  } action = {handler, 0x10000000 /* restart system calls */ | RESTORER, return_from_signal, {0}};
   pock_syscall6(SYS_rt_sigaction, number, (long)&action, 0, 8, 0, 0);
 }
 

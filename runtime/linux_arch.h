@@ -102,6 +102,57 @@ static inline long pock_syscall6(long number, long a, long b, long c, long d, lo
 
 static inline void pock_pause(void) { __asm__ volatile("yield"); }
 
+#elif defined(__arm__)
+
+enum {
+  SYS_read = 3,
+  SYS_write = 4,
+  SYS_close = 6,
+  SYS_mmap = 192,  // mmap2, which counts the offset in pages
+  SYS_mprotect = 125,
+  SYS_munmap = 91,
+  SYS_rt_sigaction = 174,
+  SYS_rt_sigprocmask = 175,
+  SYS_ioctl = 54,
+  SYS_madvise = 220,
+  SYS_flock = 143,
+  SYS_fsync = 118,
+  SYS_ftruncate = 93,
+  SYS_futex = 240,
+  SYS_sched_getaffinity = 242,
+  SYS_clock_gettime = 263,
+  SYS_exit_group = 248,
+  SYS_openat = 322,
+  SYS_unlinkat = 328,
+  SYS_renameat = 329,
+  SYS_linkat = 330,
+  SYS_readlinkat = 332,
+  SYS_statx = 397
+};
+
+static inline long pock_syscall(long number, long a, long b, long c) {
+  register long r7 __asm__("r7") = number;
+  register long r0 __asm__("r0") = a;
+  register long r1 __asm__("r1") = b;
+  register long r2 __asm__("r2") = c;
+  __asm__ volatile("svc 0" : "+r"(r0) : "r"(r7), "r"(r1), "r"(r2) : "memory");
+  return r0;
+}
+
+static inline long pock_syscall6(long number, long a, long b, long c, long d, long e, long f) {
+  register long r7 __asm__("r7") = number;
+  register long r0 __asm__("r0") = a;
+  register long r1 __asm__("r1") = b;
+  register long r2 __asm__("r2") = c;
+  register long r3 __asm__("r3") = d;
+  register long r4 __asm__("r4") = e;
+  register long r5 __asm__("r5") = f;
+  __asm__ volatile("svc 0" : "+r"(r0) : "r"(r7), "r"(r1), "r"(r2), "r"(r3), "r"(r4), "r"(r5) : "memory");
+  return r0;
+}
+
+static inline void pock_pause(void) { __asm__ volatile("yield"); }
+
 #else
 #error "add the system calls of this architecture"
 #endif

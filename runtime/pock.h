@@ -189,7 +189,10 @@ enum pock_cpu {
   POCK_CPU_BMI2 = 1 << 6,
   POCK_CPU_F16C = 1 << 7,
   POCK_CPU_AVX512CD = 1 << 8,
-  POCK_CPU_AVX512VNNI = 1 << 9
+  POCK_CPU_AVX512VNNI = 1 << 9,
+  POCK_CPU_NEON = 1 << 10,
+  POCK_CPU_VFPV4 = 1 << 11,  // fused multiply-adds
+  POCK_CPU_IDIVA = 1 << 12   // divisions of integers
 };
 
 extern const struct pock_program pock_program;

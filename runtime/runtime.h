@@ -12,7 +12,7 @@
 #include "checkpoint.h"
 #include "pock.h"
 
-// ---- core.c: the four functions a compiler may call on its own
+// ---- core.c: the four functions a compiler may call on its own (and those of 32-bit Arm: arm_calls.c)
 void* memcpy(void* restrict to, const void* restrict from, size_t n);
 void* memmove(void* to, const void* from, size_t n);
 void* memset(void* to, int byte, size_t n);
@@ -42,6 +42,19 @@ bool pock_finite(float value);
 // Below 2^63, where either is one instruction.
 static inline double pock_double(uint64_t value) { return (double)(int64_t)value; }
 static inline uint64_t pock_whole(double value) { return (uint64_t)(int64_t)value; }
+// The upper half of a product, and the lower one.
+static inline uint64_t pock_product(uint64_t a, uint64_t b, uint64_t* low) {
+#ifdef __SIZEOF_INT128__
+  unsigned __int128 product = (unsigned __int128)a * b;
+  *low = (uint64_t)product;
+  return (uint64_t)(product >> 64);
+#else
+  uint64_t a0 = (uint32_t)a, a1 = a >> 32, b0 = (uint32_t)b, b1 = b >> 32;
+  uint64_t middle = a1 * b0 + (a0 * b0 >> 32), other = a0 * b1 + (uint32_t)middle;
+  *low = a * b;
+  return a1 * b1 + (middle >> 32) + (other >> 32);
+#endif
+}
 void pock_put_float(struct pock_text* out, float value);  // fewest digits that read back as the same float
 void pock_put_escaped(struct pock_text* out, const char* s);  // the inside of a JSON string
 void pock_put_json(struct pock_text* out, const char* s);     // with its quotes
@@ -50,7 +63,7 @@ bool pock_parse_whole(const char* s, uint64_t* value);        // all of s
 // Of the characters up to `end`; NULL also where the number is too large.
 const char* pock_parse_digits(const char* s, const char* end, uint64_t* value);
 
-// ---- io_linux.c
+// ---- io_linux.c, io_semihost.c
 struct pock_file {
   const uint8_t* bytes;
   uint64_t length;
@@ -60,8 +73,6 @@ void pock_unmap_file(struct pock_file* file);
 // For writing; a descriptor. Waits while another trainer has the file open.
 int64_t pock_create_file(const char* path);
 int64_t pock_write(int fd, const void* bytes, uint64_t n);
-// To standard output. False after saying why it cannot be; `what` is what is printed: "result".
-bool pock_print(const char* what, const char* text, uint64_t n);
 // Where a standard stream is closed, no file that is opened later takes its number: writing to it fails.
 void pock_hold_standard_streams(void);
 int64_t pock_sync(int fd);
@@ -71,7 +82,6 @@ int64_t pock_rename(const char* from, const char* to);
 int64_t pock_link(const char* from, const char* to);
 int64_t pock_unlink(const char* path);
 bool pock_same_file(const char* a, const char* b);  // both there, and one file
-const char* pock_reason(int64_t error);             // "no such file or directory"
 // Of this program, as the system has it; without a null. Its length, at most `room`.
 int64_t pock_program_path(char* path, uint64_t room);
 void* pock_reserve(
@@ -84,7 +94,12 @@ uint32_t pock_terminal_columns(int fd);  // 0: not a terminal
 // SIGINT and SIGTERM: the first is noted, a second ends the process. A closed pipe or a full file only make
 // writing fail; a mapped file that someone cuts short ends the process with a message.
 void pock_catch_signals(void);
-int pock_caught_signal(void);                                                  // its number, or 0
+int pock_caught_signal(void);  // its number, or 0
+
+// ---- say.c
+const char* pock_reason(int64_t error);  // "no such file or directory"
+// To standard output. False after saying why it cannot be; `what` is what is printed: "result".
+bool pock_print(const char* what, const char* text, uint64_t n);
 void pock_say(const char* format, ...) __attribute__((format(printf, 1, 2)));  // to stderr
 // Says what is wrong, in a line of its own. False.
 bool pock_complain(const char* format, ...) __attribute__((format(printf, 1, 2)));

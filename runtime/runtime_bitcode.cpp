@@ -10,9 +10,10 @@
       ".text\n");                      \
   extern "C" __attribute__((visibility("hidden"))) const char symbol##_begin[], symbol##_end[]
 
-POCK_EMBED(pock_runtime_x86_64_linux, POCK_RUNTIME_X86_64_LINUX);
-POCK_EMBED(pock_runtime_aarch64_linux, POCK_RUNTIME_AARCH64_LINUX);
-POCK_EMBED(pock_runtime_x86_64_library, POCK_RUNTIME_X86_64_LIBRARY);
+// Each runtime that CMake builds: POCK_RUNTIME(symbol, "name", "file").
+#define POCK_RUNTIME(symbol, name, file) POCK_EMBED(pock_runtime_##symbol, file);
+#include "runtimes.inc"
+#undef POCK_RUNTIME
 POCK_EMBED(pock_library_template, POCK_LIBRARY_TEMPLATE);
 
 namespace pock {
@@ -27,12 +28,10 @@ std::string_view library_template() {
 }
 
 std::string_view runtime_bitcode(std::string_view runtime_name) {
-  if (runtime_name == "x86_64-linux")
-    return between(pock_runtime_x86_64_linux_begin, pock_runtime_x86_64_linux_end);
-  if (runtime_name == "aarch64-linux")
-    return between(pock_runtime_aarch64_linux_begin, pock_runtime_aarch64_linux_end);
-  if (runtime_name == "x86_64-library")
-    return between(pock_runtime_x86_64_library_begin, pock_runtime_x86_64_library_end);
+#define POCK_RUNTIME(symbol, name, file) \
+  if (runtime_name == name) return between(pock_runtime_##symbol##_begin, pock_runtime_##symbol##_end);
+#include "runtimes.inc"
+#undef POCK_RUNTIME
   return {};
 }
 

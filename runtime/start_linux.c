@@ -74,4 +74,40 @@ __asm__(
     "  ret\n"
     ".text\n");
 
+#elif defined(__arm__)
+
+__asm__(
+    ".section .text._start,\"ax\",%progbits\n"
+    ".arm\n"
+    ".globl _start\n"
+    ".type _start, %function\n"
+    "_start:\n"
+    "  mov r11, #0\n"
+    "  mov lr, #0\n"
+    "  mov r0, sp\n"
+    "  bic sp, sp, #7\n"
+    "  bl pock_start\n"
+    ".globl pock_clone\n"
+    ".type pock_clone, %function\n"
+    "pock_clone:\n"  // r0: top of the stack, r1: body, r2: argument
+    "  push {r4, r7, r11, lr}\n"
+    "  stmdb r0!, {r1, r2}\n"
+    "  mov r1, r0\n"
+    "  ldr r0, =" POCK_CLONE_FLAGS
+    "\n"
+    "  mov r2, #0\n"
+    "  mov r3, #0\n"
+    "  mov r4, #0\n"
+    "  mov r7, #120\n"
+    "  svc 0\n"
+    "  cmp r0, #0\n"
+    "  popne {r4, r7, r11, pc}\n"
+    "  mov r11, #0\n"
+    "  pop {r1, r2}\n"
+    "  mov r0, r2\n"
+    "  blx r1\n"
+    "  udf #0\n"
+    "  .ltorg\n"
+    ".text\n");
+
 #endif

@@ -9,10 +9,8 @@ struct wide {
   int exponent;
 };
 
-// In halves: a shift of 128 bits by a variable would call a function that is not there.
 static struct wide times(struct wide a, uint64_t mantissa, int exponent) {
-  unsigned __int128 product = (unsigned __int128)a.mantissa * mantissa;
-  uint64_t high = (uint64_t)(product >> 64), low = (uint64_t)product;
+  uint64_t low, high = pock_product(a.mantissa, mantissa, &low);
   a.exponent += exponent + 64;
   if (!(high >> 63)) {
     high = high << 1 | low >> 63;

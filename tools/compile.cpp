@@ -104,6 +104,7 @@ void say_result(const CompileArgs& args, const std::vector<Result>& results, con
       bytes_text(std::max(plan.lower_bound, program.infer_plan.lower_bound)),
       plan.peak_node ? "'" + plan.peak_node->loc.name + "'" : "none", bytes_text(program.params.bytes),
       bytes_text(program.state.bytes)));
+  if (program.options.target.bare() && args.emit == "exe") say(memory_table(program));
   if (const std::string& name = program.weights_file.name; !name.empty())
     say(fmt::format(
         "weights {} in '{}', which belongs beside the program{}", bytes_text(program.weights.bytes), name,
@@ -112,7 +113,7 @@ void say_result(const CompileArgs& args, const std::vector<Result>& results, con
   const auto bytes = static_cast<int64_t>(results[0].parts[0].size());
   std::string what = out == "-" ? "to standard output" : out, next;
   for (size_t i = 1; i < results.size(); ++i) what += " and " + results[i].place;
-  if (out != "-" && args.emit == "exe")
+  if (out != "-" && args.emit == "exe" && !program.options.target.bare())
     next = fmt::format("; try {}{} train --help", out.find('/') == std::string::npos ? "./" : "", out);
   say(fmt::format("wrote {} ({}, {} kernels) in {:.1f} s{}", what, bytes_text(bytes), program.kernels.size(),
                   seconds, next));
@@ -144,7 +145,16 @@ std::string library_name(const CompileArgs& args) {
 
 // Where that is written which --emit says.
 std::vector<std::string> places(const CompileArgs& args) {
-  if (args.emit != "lib") return {args.out.empty() ? "-" : args.out};
+  if (args.emit != "lib") {
+    std::vector<std::string> all = {args.out.empty() ? "-" : args.out};
+    // What is written into the flash of a board.
+    if (args.emit == "exe" && args.out != "-" && target_of(args).bare()) {
+      fs::path flat = args.out;
+      if (flat.extension() != ".elf") flat += ".elf";
+      all.push_back(flat.replace_extension(".bin").string());
+    }
+    return all;
+  }
   fs::path folder = fs::path(args.out).parent_path();
   std::string name = library_name(args);
   return {(folder / ("lib" + name + ".a")).string(), (folder / (name + ".h")).string()};
@@ -159,6 +169,7 @@ std::string weights_place(const CompileArgs& args, int64_t bytes = 0) {
   if (args.emit != "exe")
     throw error("{}: --emit {} has no such file; a library or an object file holds its weights itself", why,
                 args.emit);
+  if (target_of(args).bare()) throw error("{}: a board has no files", why);
   const std::string program = end_of_links(args.out), place = program + ".safetensors";
   std::error_code code;
   if (args.out == "-" || (fs::exists(program, code) && !fs::is_regular_file(program, code)))
@@ -196,13 +207,12 @@ std::vector<Result> emit_all(const CompileArgs& args, Program& program) {
   }
   results[0].parts = {code(program, args.emit)};
   if (args.emit == "lib") results[1].parts = {library_header(program)};
+  if (args.emit == "exe" && results.size() > 1 && program.options.target.bare())
+    results[1].parts = {flat_image(results[0].parts[0], program.options.target.board)};
   return results;
 }
 
 void check_library(const CompileArgs& args) {
-  if (find_target(args.target, args.cpu).library_runtime.empty())
-    throw error("--emit lib: there are no libraries for {} yet; there are exe, obj, llvm-ir and asm",
-                args.target);
   if (args.schedule.empty()) return;
   const Choice schedule = parse_schedule(args.schedule);
   if (find_key(schedule.keys, "steps") && schedule.number("steps") == 0)

@@ -17,6 +17,7 @@
 #include "opt.h"
 #include "pock/codegen/compile.h"
 #include "pock/passes/passes.h"
+#include "targets.h"
 
 namespace {
 
@@ -162,13 +163,21 @@ void add_program(CLI::App* c, ProgramArgs& a) {
   add_model(c, a);
   add_step(c, a);
   c->add_option("--target", a.target,
-                fmt::format("the machine to compile for: {}", fmt::join(target_names(), ", ")))
+                fmt::format("the machine to compile for: {}; pockc targets says more",
+                            fmt::join(target_names(), ", ")))
       ->capture_default_str()
       ->group("Target");
   c->add_option("--cpu", a.cpu,
                 "the processor, by LLVM's name (x86-64-v3 runs on most); default: this machine's, for x86-64 "
                 "x86-64-v3")
       ->group("Target");
+  c->add_option("--board", a.board,
+                "where memory is, on machines without a system; by itself, the one that is emulated")
+      ->group("Target");
+  c->add_option("--flash", a.flash,
+                "[ORIGIN+]BYTES of it in the place of the board's, such as 0x08000000+512K")
+      ->group("Target");
+  c->add_option("--sram", a.sram, "likewise of RAM")->group("Target");
   c->add_option("--print-after", a.print_after, "print the graph after this pass; repeatable")
       ->group("Looking inside");
   add_switches(c, &a.disabled);
@@ -270,6 +279,13 @@ void add_opt(CLI::App& app) {
   c->callback([a] { run_opt(*a); });
 }
 
+void add_targets(CLI::App& app) {
+  auto* c = app.add_subcommand("targets", "List the machines that there are programs for");
+  auto json = std::make_shared<bool>(false);
+  c->add_flag("--json", *json, "as JSON, for scripts");
+  c->callback([json] { run_targets(*json); });
+}
+
 // A file that is opened where a standard stream is closed would take its number, and what is said would go into it.
 void hold_standard_streams() {
   int file = 0;
@@ -287,6 +303,7 @@ int run(CLI::App& app, int argc, char** argv) {
     add_inspect(app);
     add_export(app);
     add_opt(app);
+    add_targets(app);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (app.exit(e) != 0) return 2;

@@ -62,10 +62,26 @@ void say_choices(const ProgramArgs& args, const Graph& model, const std::vector<
 
 }  // namespace
 
+// A board says what core it has.
+Target target_of(const ProgramArgs& args) {
+  const Board board = args.board.empty() ? Board{} : find_board(args.board);
+  const bool from_board = args.target == "host" && !args.board.empty();
+  Target t = find_target(from_board ? board.target : args.target, args.cpu);
+  if (!args.board.empty()) set_board(t, board);
+  const auto replace = [&](const char* option, const std::string& text, Region* region) {
+    if (text.empty()) return;
+    if (!t.bare()) throw error("{}: programs for {} lie where its system puts them", option, t.name);
+    *region = parse_region(text, *region);
+  };
+  replace("--flash", args.flash, &t.board.flash);
+  replace("--sram", args.sram, &t.board.ram);
+  return t;
+}
+
 Prepared prepare(const ProgramArgs& args) {
   if (args.model.empty()) throw error("the name of the model is empty");
   Prepared p;
-  p.options.target = find_target(args.target, args.cpu);
+  p.options.target = target_of(args);
   p.options.threads = p.options.target.threads;
   for (const CodegenSwitch& s : kCodegenSwitches)
     if (args.disabled.count(s.name)) s.turn_off(p.options);

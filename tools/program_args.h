@@ -13,10 +13,12 @@
 namespace pock {
 
 struct ProgramArgs : ModelArgs, StepArgs {
-  std::string target = "host", cpu;
+  std::string target = "host", cpu, board, flash, sram;
   std::vector<std::string> print_after;
   std::set<std::string> disabled;  // --no-NAME
 };
+
+Target target_of(const ProgramArgs&);
 
 // Everything that lower() takes.
 struct Prepared {

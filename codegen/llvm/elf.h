@@ -1,12 +1,13 @@
 // A relocatable ELF file around raw bytes: weights become one without passing through LLVM.
 #pragma once
 
-#include <cstdint>
 #include <string>
+
+#include "pock/codegen/target.h"
 
 namespace pock {
 
-// `symbol` names the first byte of a read-only, page-aligned section that holds `bytes`; `machine` is ELF's number.
-std::string data_object(const std::string& bytes, const std::string& symbol, uint16_t machine);
+// `symbol` names the first byte of a read-only section that holds `bytes`, and begins a page where there are pages.
+std::string data_object(const std::string& bytes, const std::string& symbol, const Target&);
 
 }  // namespace pock

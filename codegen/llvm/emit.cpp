@@ -11,6 +11,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "cortexm/image.h"
 #include "llvm/elf.h"
 #include "llvm/emit_kernel.h"
 #include "llvm/emit_program.h"
@@ -25,12 +26,22 @@
 namespace pock {
 namespace {
 
-void link_runtime(llvm::Module& module, const std::vector<std::string>& names) {
+// A board has one core, so the runtime is code for it too; elsewhere it must run before it has asked what there is.
+void use_all_of(const Target& target, llvm::Module& runtime) {
+  for (llvm::Function& f : runtime) {
+    f.addFnAttr("target-cpu", target.baseline);
+    f.addFnAttr("target-features", target.features);
+  }
+}
+
+void link_runtime(llvm::Module& module, const Target& target, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const std::string_view bitcode = runtime_bitcode(name);
     POCK_CHECK(!bitcode.empty(), "no runtime named {}", name);
     auto runtime = must(llvm::parseBitcodeFile({llvm::StringRef(bitcode), name}, module.getContext()));
     runtime->setTargetTriple(module.getTargetTriple());
+    runtime->setDataLayout(module.getDataLayout());
+    if (target.bare()) use_all_of(target, *runtime);
     const bool failed = llvm::Linker::linkModules(module, std::move(runtime));
     POCK_CHECK(!failed, "runtime {} does not fit the program", name);
   }
@@ -91,14 +102,15 @@ void measure(Program& program, const std::vector<std::vector<std::string>>& name
 std::string emit(Program& program, Emit what) {
   const Target& target = program.options.target;
   const bool in_file = !program.weights_file.name.empty();
+  if (target.bare() && what == Emit::exe) check_plan_fits(program);
   if (what == Emit::exe || what == Emit::lib || what == Emit::obj) {
     POCK_CHECK(!in_file || what == Emit::exe, "only a program finds its weights in a file");
     if (!in_file) check_reach(program);
   }
   llvm::LLVMContext context;
   llvm::Module module("pock", context);
-  std::unique_ptr<llvm::TargetMachine> machine =
-      make_machine(target, module, what == Emit::exe ? Addresses::fixed : Addresses::relative);
+  std::unique_ptr<llvm::TargetMachine> machine = make_machine(
+      target, module, what == Emit::exe || target.bare() ? Addresses::fixed : Addresses::relative);
 
   std::vector<std::vector<Phase>> phases;
   std::vector<std::vector<std::string>> names;
@@ -111,11 +123,11 @@ std::string emit(Program& program, Emit what) {
   emit_program(module, program, phases);
 
   if (what == Emit::exe) {
-    link_runtime(module, target.runtime);
-    keep_only(module, {"_start"});
+    link_runtime(module, target, target.runtime);
+    keep_only(module, {target.bare() ? "pock_reset" : "_start"});
   }
   if (what == Emit::lib) {
-    link_runtime(module, target.library_runtime);
+    link_runtime(module, target, target.library_runtime);
     name_library(module, program.options.library);
   }
   optimize(module, *machine);
@@ -124,8 +136,13 @@ std::string emit(Program& program, Emit what) {
   const std::string object = to_object(module, *machine);
   measure(program, names, object);
   if (in_file) return link_program(target.emulation, {object});
-  const std::string weights =
-      data_object(weights_section(program), weights_symbol(program), target.elf_machine);
+  const std::string weights = data_object(weights_section(program), weights_symbol(program), target);
+  if (target.bare() && what == Emit::exe) {
+    std::string image = link_image(target.emulation, linker_script(target.board), {weights, object});
+    program.image = image_bytes(image, target.board);
+    check_image_fits(program);
+    return image;
+  }
   // The weights first: they begin a page, and nothing else does.
   if (what == Emit::exe) return link_program(target.emulation, {weights, object});
   const std::string whole = link_objects(target.emulation, {object, weights});

@@ -2,6 +2,8 @@
 
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/Module.h>
+#include <llvm/TargetParser/Triple.h>
 
 #include "pock/support/diag.h"
 
@@ -113,6 +115,17 @@ Value* emit_floor_division(IRBuilderBase& b, bool quotient, DType t, Value* x, V
   return b.CreateAdd(b.CreateSDiv(x, y), b.CreateSExt(below, rest->getType()));
 }
 
+// Cores of 32-bit Arm may have no instruction for it: a number that leaves no room for fractions is added and taken away.
+Value* emit_round_even(IRBuilderBase& b, DType t, Value* x) {
+  const llvm::Triple triple(b.GetInsertBlock()->getModule()->getTargetTriple());
+  if (!triple.isARM() && !triple.isThumb()) return b.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, x);
+  Value* whole = llvm::ConstantFP::get(x->getType(), t == DType::f32 ? 0x1p23 : 0x1p52);
+  Value* size = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
+  Value* rounded = b.CreateFSub(b.CreateFAdd(size, whole), whole);
+  return b.CreateSelect(b.CreateFCmpOLT(size, whole),
+                        b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, rounded, x), x);
+}
+
 }  // namespace
 
 Value* emit_operation(IRBuilderBase& b, const ExprNode& e, std::vector<Value*> v) {
@@ -154,7 +167,7 @@ Value* emit_operation(IRBuilderBase& b, const ExprNode& e, std::vector<Value*> v
     case ScalarOp::sqrt:
       return intrinsic(llvm::Intrinsic::sqrt);
     case ScalarOp::round_even:
-      return intrinsic(llvm::Intrinsic::roundeven);
+      return emit_round_even(b, in, v[0]);
     case ScalarOp::exp:
     case ScalarOp::log:
     case ScalarOp::tanh:

@@ -744,19 +744,23 @@ class KernelEmitter {
     vector_var_ = nullptr;
   }
 
-  // for (i = begin; i < end; i += step), tested at the bottom.
+  // for (i = begin; i < end; i += step), tested at the bottom. No loop is longer than there are addresses, so it counts in
+  // numbers of their width.
   void counted_loop(Value* begin, Value* end, int64_t step, const std::function<void(Value*)>& body) {
+    llvm::IntegerType* word = module_.getDataLayout().getIntPtrType(context());
+    begin = b_.CreateSExtOrTrunc(begin, word);
+    end = b_.CreateSExtOrTrunc(end, word);
     BasicBlock* before = b_.GetInsertBlock();
     BasicBlock* top = BasicBlock::Create(context(), "loop", function_);
     BasicBlock* after = BasicBlock::Create(context(), "after", function_);
     b_.CreateCondBr(b_.CreateICmpSLT(begin, end), top, after);
     b_.SetInsertPoint(top);
-    llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
+    llvm::PHINode* i = b_.CreatePHI(word, 2);
     i->addIncoming(begin, before);
     ++depth_;
-    body(i);
+    body(b_.CreateSExt(i, b_.getInt64Ty()));
     --depth_;
-    Value* next = b_.CreateNSWAdd(i, integer(step));
+    Value* next = b_.CreateNSWAdd(i, llvm::ConstantInt::getSigned(word, step));
     i->addIncoming(next, b_.GetInsertBlock());
     b_.CreateCondBr(b_.CreateICmpSLT(next, end), top, after);
     b_.SetInsertPoint(after);

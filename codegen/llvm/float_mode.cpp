@@ -1,6 +1,7 @@
 #include "llvm/float_mode.h"
 
 #include <llvm/IR/IntrinsicsAArch64.h>
+#include <llvm/IR/IntrinsicsARM.h>
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
 #include <llvm/TargetParser/Triple.h>
@@ -10,37 +11,48 @@
 namespace pock {
 namespace {
 
-constexpr uint32_t kMxcsr = 0x9FC0;     // FTZ, DAZ, all exceptions masked
-constexpr uint64_t kFpcr = 1ull << 24;  // FZ
-constexpr llvm::Intrinsic::ID kGetMxcsr = llvm::Intrinsic::x86_sse_stmxcsr,
-                              kSetMxcsr = llvm::Intrinsic::x86_sse_ldmxcsr,
-                              kGetFpcr = llvm::Intrinsic::aarch64_get_fpcr,
-                              kSetFpcr = llvm::Intrinsic::aarch64_set_fpcr;
+constexpr uint64_t kMxcsr = 0x9FC0;      // FTZ, DAZ, all exceptions masked
+constexpr uint64_t kFlush = 1ull << 24;  // FZ, in FPCR and FPSCR alike
 
-bool is_x86(llvm::IRBuilderBase& b) {
+// A Cortex-M with vectors would leave out lanes if another number stood here (LTPSIZE); without them it means nothing.
+constexpr uint64_t kAllLanes = 4 << 16;
+
+// Arm reads and writes a register, x86 memory.
+struct Intrinsics {
+  llvm::Intrinsic::ID get, set;
+  bool in_memory = false;
+  uint64_t mode = kFlush;
+};
+
+Intrinsics intrinsics(llvm::IRBuilderBase& b) {
   const llvm::Triple triple(b.GetInsertBlock()->getModule()->getTargetTriple());
-  POCK_CHECK(triple.isX86() || triple.isAArch64(), "float mode of {}", triple.str());
-  return triple.isX86();
+  if (triple.isX86())
+    return {llvm::Intrinsic::x86_sse_stmxcsr, llvm::Intrinsic::x86_sse_ldmxcsr, true, kMxcsr};
+  if (triple.isAArch64()) return {llvm::Intrinsic::aarch64_get_fpcr, llvm::Intrinsic::aarch64_set_fpcr};
+  POCK_CHECK(triple.isARM() || triple.isThumb(), "float mode of {}", triple.str());
+  return {llvm::Intrinsic::arm_get_fpscr, llvm::Intrinsic::arm_set_fpscr, false,
+          triple.isThumb() ? kFlush | kAllLanes : kFlush};
 }
 
 }  // namespace
 
 llvm::Value* set_float_mode(llvm::IRBuilderBase& b) {
-  if (!is_x86(b)) {
-    llvm::Value* before = b.CreateIntrinsic(kGetFpcr, {}, {});
-    b.CreateIntrinsic(kSetFpcr, {}, {b.getInt64(kFpcr)});
+  const Intrinsics mode = intrinsics(b);
+  if (!mode.in_memory) {
+    llvm::Value* before = b.CreateIntrinsic(mode.get, {}, {});
+    b.CreateIntrinsic(mode.set, {}, {llvm::ConstantInt::get(before->getType(), mode.mode)});
     return before;
   }
   llvm::Value* before = b.CreateAlloca(b.getInt32Ty());
   llvm::Value* ours = b.CreateAlloca(b.getInt32Ty());
-  b.CreateIntrinsic(kGetMxcsr, {}, {before});
-  b.CreateStore(b.getInt32(kMxcsr), ours);
-  b.CreateIntrinsic(kSetMxcsr, {}, {ours});
+  b.CreateIntrinsic(mode.get, {}, {before});
+  b.CreateStore(b.getInt32(mode.mode), ours);
+  b.CreateIntrinsic(mode.set, {}, {ours});
   return before;
 }
 
 void restore_float_mode(llvm::IRBuilderBase& b, llvm::Value* before) {
-  b.CreateIntrinsic(is_x86(b) ? kSetMxcsr : kSetFpcr, {}, {before});
+  b.CreateIntrinsic(intrinsics(b).set, {}, {before});
 }
 
 }  // namespace pock

@@ -49,7 +49,8 @@ std::string read_file(const std::string& path) {
   return bytes;
 }
 
-std::string run_lld(std::vector<std::string> options, const std::vector<std::string>& objects) {
+std::string run_lld(std::vector<std::string> options, const std::vector<std::string>& objects,
+                    const std::string& script = {}) {
   static std::mutex one_at_a_time;  // lld keeps globals
   std::lock_guard lock(one_at_a_time);
   TemporaryFolder folder;
@@ -58,6 +59,10 @@ std::string run_lld(std::vector<std::string> options, const std::vector<std::str
   for (size_t i = 0; i < objects.size(); ++i) {
     options.push_back(folder.file(fmt::format("{}.o", i)));
     write_file(options.back(), objects[i]);
+  }
+  if (!script.empty()) {
+    options.insert(options.end(), {"-T", folder.file("script")});
+    write_file(options.back(), script);
   }
   options.insert(options.end(), {"-o", out});
   std::vector<const char*> args;
@@ -76,6 +81,14 @@ std::string link_program(const std::string& emulation, const std::vector<std::st
   return run_lld({"-m", emulation, "-static", "--gc-sections", "-z", "norelro", "-z", "noexecstack", "-s",
                   "--build-id=none", "-O2", "--threads=1"},
                  objects);
+}
+
+// Without pages nothing in the file is aligned to them.
+std::string link_image(const std::string& emulation, const std::string& script,
+                       const std::vector<std::string>& objects) {
+  return run_lld({"-m", emulation, "-static", "--gc-sections", "--nmagic", "-z", "norelro", "-s",
+                  "--build-id=none", "-O2", "--threads=1"},
+                 objects, script);
 }
 
 std::string link_objects(const std::string& emulation, const std::vector<std::string>& objects) {

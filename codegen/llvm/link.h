@@ -9,6 +9,9 @@ namespace pock {
 // A static, stripped program that needs no C library: the objects hold all there is, _start included. `emulation` is
 // lld's name for files of the machine.
 std::string link_program(const std::string& emulation, const std::vector<std::string>& objects);
+// Likewise for a machine without a system, where a linker script says.
+std::string link_image(const std::string& emulation, const std::string& script,
+                       const std::vector<std::string>& objects);
 // One object file from several.
 std::string link_objects(const std::string& emulation, const std::vector<std::string>& objects);
 // A static library of one object file.

@@ -43,9 +43,9 @@ bool use(Target& t, const std::string& cpu, const Feature (&features)[n]) {
 }  // namespace
 
 Target x86_target(const std::string& name, const std::string& cpu) {
-  const bool here = cpu.empty() && name == "host";
+  const bool here = cpu.empty();
   Target t{.name = name, .machine = "x86-64", .triple = kTriple, .baseline = "x86-64", .cpu = cpu};
-  if (cpu.empty()) t.cpu = here ? host_cpu() : "x86-64-v3";
+  if (here) t.cpu = host_cpu();
   need_cpu(t);
   const std::string really = here ? "host" : t.cpu;
   if (!use(t, really, kAvx2))
@@ -53,10 +53,12 @@ Target x86_target(const std::string& name, const std::string& cpu) {
         "cpu '{}' lacks AVX2, FMA, BMI2 or F16C, which x86-64 trainers need; --cpu x86-64-v3 is the least",
         t.cpu);
   if (use(t, really, kAvx512)) {
+    t.vector_unit = "AVX-512";
     t.vector_bits = 512;  // 32 registers: 26 for the tile and what it is multiplied with
     t.tile = {.rows = 8, .cols = 3};
     t.byte_dots = use(t, really, kVnni);
   } else {
+    t.vector_unit = "AVX2";
     t.vector_bits = 256;  // 16 registers
     t.tile = {.rows = 4, .cols = 2};
   }

@@ -50,6 +50,20 @@ TEST(Docs, CommandsRun) {
   EXPECT_TRUE(fs::exists(dir / "libnet.a"));
 }
 
+TEST(Docs, CommandsAboutMachinesRun) {
+  TempDir dir;
+  fs::copy_file(kRoot / "tests/train/lenet/model.onnx", dir / "model.onnx");
+  const std::vector<std::string> all = commands(kRoot / "docs/machines.md", {"pockc "});
+  ASSERT_EQ(all.size(), 4u);
+  for (const std::string& command : all) {
+    Ran ran = run({"/bin/sh", "-c", "PATH=" + fs::path(kPockc).parent_path().string() + ":$PATH; " + command},
+                  dir.path);
+    EXPECT_EQ(ran.status, 0) << command << "\n" << ran.err;
+  }
+  for (const char* file : {"pi-trainer", "firmware.elf", "firmware.bin"})
+    EXPECT_TRUE(fs::exists(dir / file)) << file;
+}
+
 TEST(Docs, CommandsAboutTrainingRun) {
   TempDir dir;
   for (const auto& file : fs::directory_iterator(kRoot / "tests/train/recipes"))

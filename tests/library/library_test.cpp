@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "pock/codegen/target.h"
 #include "train/net.h"
 
 namespace pock::test {
@@ -108,6 +109,63 @@ TEST_F(Pair, TheArenaIsUsedToItsEnd) {
     SCOPED_TRACE(name);
     prepare(name);
     drive({"threads=2", "train=2", "eval", "full"});
+    ASSERT_FALSE(HasFatalFailure());
+  }
+}
+
+// For every other machine that is emulated: compiled and linked without a C library, the same bits as the trainer here.
+TEST_F(Pair, SameBitsOnOtherMachines) {
+  if (!is_installed("clang-19") || !is_installed("ld.lld-19"))
+    GTEST_SKIP() << "clang-19 or lld-19 is not installed";
+  constexpr int kSteps = 4;
+  prepare("mlp", {}, "adam");
+  train(kSteps, "wanted", {"--no-shuffle"});
+  for (const std::string& name : target_names()) {
+    const Target target = find_target(name);
+    if (target.emulator.empty()) continue;
+    SCOPED_TRACE(name);
+    if (!is_installed(target.emulator[0])) GTEST_SKIP() << target.emulator[0] << " is not installed";
+    compile(*net_, "net", {"--target", name});
+    Strings compiler = {"clang-19",
+                        "--target=" + target.triple,
+                        "-O1",
+                        "-ffreestanding",
+                        "-nostdlibinc",
+                        "-Wall",
+                        "-I",
+                        ".",
+                        fmt::format("-DSTEPS={}", kSteps),
+                        fmt::format("-DSAMPLES={}", samples_),
+                        fmt::format("-DFEATURES={}", features_),
+                        "-c",
+                        kHere + "bare.c",
+                        "-o",
+                        "bare.o"};
+    Strings linker = {"ld.lld-19", "-m",       target.emulation, "--gc-sections",
+                      "-o",        "bare.elf", "bare.o",         "libnet.a"};
+    if (target.bare()) {
+      compiler.push_back("-mcpu=" + target.cpu);
+      linker.insert(linker.end(),
+                    {"-T", dir_.write("script", fmt::format(R"(ENTRY(_start)
+SECTIONS {{
+  . = {};
+  .vectors : {{ KEEP(*(.vectors)) }}
+  .text : {{ *(.text*) *(.rodata*) }}
+  /DISCARD/ : {{ *(.ARM.exidx*) }}
+  . = {};
+  stack_top = .;
+  .bss (NOLOAD) : {{ *(.bss*) }}
+}}
+)",
+                                                            target.board.flash.origin,
+                                                            target.board.ram.origin + (64 << 10)))});
+    }
+    expect_good(compiler);
+    expect_good(linker);
+    expect_good(target.emulator + Strings{dir_ / "bare.elf"});
+    if (!target.bare()) write_file(dir_ / "bare", out_);
+    expect_same("bare", "wanted");
+    fs::remove(dir_ / "bare");
     ASSERT_FALSE(HasFatalFailure());
   }
 }

@@ -14,6 +14,7 @@ namespace {
 TEST(Bitcode, IsEmbedded) {
   EXPECT_EQ(runtime_bitcode("x86_64-linux").substr(0, 2), "BC");
   EXPECT_EQ(runtime_bitcode("aarch64-linux").substr(0, 2), "BC");
+  EXPECT_EQ(runtime_bitcode("armv7-linux").substr(0, 2), "BC");
   EXPECT_TRUE(runtime_bitcode("vax").empty());
 }
 
@@ -243,16 +244,21 @@ TEST_F(Trainer, DenormalsAreZeroOnEveryThread) {
   }
 }
 
-// Emulated: system calls, threads, signals, the float mode and the command line of the other architecture.
-TEST_F(Trainer, TrainsAlikeOnArm) {
-  const std::string qemu = kQemuAarch64;
-  if (qemu.empty()) GTEST_SKIP() << "qemu-aarch64 is not installed (Debian: qemu-user)";
-  std::vector<std::string> argv = {qemu,    trainer_path("arm_trainer"),
-                                   "train", "--data",
-                                   "x.npy", "--labels",
-                                   "y.npy", "--log",
-                                   "json",  "--checkpoint",
-                                   "c"};
+struct Emulated {
+  std::vector<std::string> emulator;
+  const char* trainer;
+};
+const Emulated kArm64{{"qemu-aarch64"}, "arm_trainer"};
+const Emulated kArm32{{"qemu-arm", "-cpu", "cortex-a7"}, "armv7_trainer"};
+
+class OtherMachine : public Trainer, public testing::WithParamInterface<Emulated> {};
+
+// System calls, threads, signals, the float mode and the command line of the other architecture.
+TEST_P(OtherMachine, TrainsAlike) {
+  std::vector<std::string> argv = GetParam().emulator;
+  if (!is_installed(argv[0])) GTEST_SKIP() << argv[0] << " is not installed (Debian: qemu-user)";
+  argv.insert(argv.end(), {trainer_path(GetParam().trainer), "train", "--data", "x.npy", "--labels", "y.npy",
+                           "--log", "json", "--checkpoint", "c"});
   Ran here = train({"--log", "json", "--steps", "15", "--checkpoint", "d"});
   for (const char* threads : {"1", "4"}) {
     std::vector<std::string> whole = argv;
@@ -267,6 +273,19 @@ TEST_F(Trainer, TrainsAlikeOnArm) {
   while (read_file(dir_ / "out").find("\"step\":20") == std::string::npos) usleep(1000);
   kill(child, SIGTERM);
   EXPECT_EQ(status_of(child), 143) << read_file(dir_ / "err");
+}
+
+INSTANTIATE_TEST_SUITE_P(Arm, OtherMachine, testing::Values(kArm64, kArm32),
+                         [](const auto& info) { return std::string(info.param.trainer); });
+
+// A core of the same architecture without what the kernels need.
+TEST_F(Trainer, AsksLinuxWhatAnArmCoreHas) {
+  if (!is_installed("qemu-arm")) GTEST_SKIP() << "qemu-arm is not installed (Debian: qemu-user)";
+  Ran r = test::run({"qemu-arm", "-cpu", "cortex-a9", trainer_path("armv7_trainer"), "train", "--data",
+                     "x.npy", "--labels", "y.npy"},
+                    dir_.path);
+  EXPECT_EQ(r.status, 1);
+  EXPECT_NE(r.err.find("lacks vfpv4"), std::string::npos) << r.err;
 }
 
 }  // namespace

@@ -6,6 +6,5 @@ namespace pock::test {
 const char* const kSourceDir = SOURCE_DIR;
 const char* const kBuildDir = BUILD_DIR;
 const char* const kPockc = BUILD_DIR "/tools/pockc";
-const char* const kQemuAarch64 = QEMU_AARCH64;
 
 }  // namespace pock::test

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <stdexcept>
 
 namespace pock::test {
@@ -29,6 +30,13 @@ int start(const std::vector<std::string>& argv, const fs::path& folder, const st
     ::_exit(127);
   }
   return child;
+}
+
+bool is_installed(const std::string& program) {
+  std::istringstream folders(std::getenv("PATH"));
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (::access((std::filesystem::path(folder) / program).c_str(), X_OK) == 0) return true;
+  return false;
 }
 
 int status_of(int process) {

@@ -18,8 +18,6 @@ namespace pock::test {
 extern const char* const kSourceDir;
 extern const char* const kBuildDir;
 extern const char* const kPockc;
-// What runs programs for AArch64 Linux; empty where there is none (Debian: qemu-user).
-extern const char* const kQemuAarch64;
 
 struct Ran {
   int status = -1;  // exit code, or 128 + signal
@@ -32,6 +30,7 @@ Ran run(const std::vector<std::string>& argv, const std::filesystem::path& folde
 int start(const std::vector<std::string>& argv, const std::filesystem::path& folder, const std::string& out,
           const std::string& err);
 int status_of(int process);  // waits for its end
+bool is_installed(const std::string& program);
 
 class TempDir {
  public:

@@ -70,28 +70,73 @@ TEST_P(Bits, SwitchesAndOtherProcessor) {
   }
 }
 
-// Emulated: other instructions, vectors of four, another schedule.
-TEST_P(Bits, OtherMachine) {
-  if (!*kQemuAarch64) GTEST_SKIP() << "qemu-aarch64 is not installed (Debian: qemu-user)";
+// Whether this machine has what runs the programs of a target.
+bool is_emulated(const Target& target) { return is_installed(target.emulator[0]); }
+
+// Emulated: other instructions, vectors of four, another schedule, pointers of another size.
+TEST_P(Bits, OtherMachines) {
   const Net net(GetParam());
   const Reference want(net);
-  TempDir dir;
-  compile(net, dir, {"--target", "aarch64-linux"});
-  const std::vector<std::string> emulator = {kQemuAarch64, "-cpu", "cortex-a72"};
-  for (const char* threads : {"1", "3"})
-    expect_same(want.trained, run_trainer(net, dir, kSteps, {"--threads", threads}, emulator));
-  // Its inference too.
-  std::vector<std::string> eval = {want.dir / "trainer",     "eval",      "--labels",
-                                   net.data + "/labels.npy", "--weights", want.dir / "checkpoint"};
-  const std::vector<std::string> fed = net.data_flags();
-  eval.insert(eval.end(), fed.begin(), fed.end());
-  const Ran here = run(eval);
-  EXPECT_EQ(here.status, 0) << here.err;
-  eval[0] = dir / "trainer";
-  eval.insert(eval.begin(), emulator.begin(), emulator.end());
-  const Ran there = run(eval);
-  EXPECT_EQ(there.status, 0) << there.err;
-  EXPECT_EQ(there.out, here.out);
+  for (const char* name : {"aarch64-linux", "armv7-linux"}) {
+    SCOPED_TRACE(name);
+    const Target target = find_target(name);
+    if (!is_emulated(target)) GTEST_SKIP() << target.emulator[0] << " is not installed (Debian: qemu-user)";
+    TempDir dir;
+    compile(net, dir, {"--target", name});
+    for (const char* threads : {"1", "3"})
+      expect_same(want.trained, run_trainer(net, dir, kSteps, {"--threads", threads}, target.emulator));
+    // Its inference too.
+    std::vector<std::string> eval = {want.dir / "trainer",     "eval",      "--labels",
+                                     net.data + "/labels.npy", "--weights", want.dir / "checkpoint"};
+    const std::vector<std::string> fed = net.data_flags();
+    eval.insert(eval.end(), fed.begin(), fed.end());
+    const Ran here = run(eval);
+    EXPECT_EQ(here.status, 0) << here.err;
+    eval[0] = dir / "trainer";
+    const Ran there = run(emulated(target.emulator, eval));
+    EXPECT_EQ(there.status, 0) << there.err;
+    EXPECT_EQ(there.out, here.out);
+  }
+}
+
+// Targets on the very core that they are for: a program dies of an instruction that it lacks.
+void expect_targets_equal(const std::string& name, const std::vector<std::string>& targets) {
+  const Net net(name);
+  const Reference want(net);
+  for (const std::string& target_name : targets) {
+    const Target target = find_target(target_name);
+    if (target.emulator.empty()) continue;
+    SCOPED_TRACE(target_name);
+    if (!is_emulated(target)) GTEST_SKIP() << target.emulator[0] << " is not installed";
+    TempDir dir;
+    compile(net, dir, {"--target", target_name});
+    expect_same(want.trained, run_trainer(net, dir, kSteps, {"--threads", "1"}, target.emulator));
+  }
+}
+
+TEST(TargetBits, OfAllTargets) { expect_targets_equal("mlp", target_names()); }
+// With vectors and without; the schedules of M7 and M33 are those of M4.
+TEST(TargetBits, OfBoards) {
+  for (const char* net : {"lenet", "mobile"}) expect_targets_equal(net, {"cortex-m4", "cortex-m55"});
+}
+
+// A checkpoint goes on where another machine saved it, with the same bits.
+TEST(TargetBits, ResumedElsewhere) {
+  const Net net("mlp");
+  const Reference want(net);
+  const Target board = find_target("cortex-m4"), pi = find_target("rpi2");
+  for (const Target* t : {&board, &pi})
+    if (!is_emulated(*t)) GTEST_SKIP() << t->emulator[0] << " is not installed";
+  TempDir there, elsewhere;
+  compile(net, there, {"--target", board.name, "--board", "stm32f405"});
+  compile(net, elsewhere, {"--target", pi.name});
+  Trained first = run_trainer(net, there, kSteps / 2, {}, find_board("stm32f405").emulator);
+  Trained second = run_trainer(net, elsewhere, kSteps, {"--resume", there / "checkpoint"}, pi.emulator);
+  first.losses.insert(first.losses.end(), second.losses.begin(), second.losses.end());
+  second.losses = first.losses;
+  expect_same(want.trained, second);
+  run_trainer(net, there, kSteps, {"--resume", there / "checkpoint"}, find_board("stm32f405").emulator);
+  EXPECT_TRUE(read_file(there / "checkpoint") == read_file(elsewhere / "checkpoint"));
 }
 
 TEST_P(Bits, PoisonedArena) {

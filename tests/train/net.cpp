@@ -77,12 +77,21 @@ void compile(const Net& net, const TempDir& dir, const std::vector<std::string>&
   ASSERT_EQ(ran.status, 0) << ran.err;
 }
 
+std::vector<std::string> emulated(const std::vector<std::string>& emulator, std::vector<std::string> argv) {
+  if (!emulator.empty() && emulator.back() == "-kernel") {  // a board, whose words stand in one argument
+    std::string line;
+    for (size_t i = 1; i < argv.size(); ++i) line += (i > 1 ? " " : "") + argv[i];
+    argv = {argv[0], "-append", line};
+  }
+  argv.insert(argv.begin(), emulator.begin(), emulator.end());
+  return argv;
+}
+
 Trained run_trainer(const Net& net, const TempDir& dir, int steps, const std::vector<std::string>& flags,
                     const std::vector<std::string>& emulator) {
   Trained trained;
   std::vector<std::string> argv = net.train_command(dir / "trainer", steps, dir / "checkpoint", flags);
-  argv.insert(argv.begin(), emulator.begin(), emulator.end());
-  Ran ran = run(argv);
+  Ran ran = run(emulated(emulator, argv));
   EXPECT_EQ(ran.status, 0) << ran.err;
   std::istringstream lines(ran.out);
   for (std::string line; std::getline(lines, line);) {

@@ -46,6 +46,8 @@ Trained train(const Net&, int steps, const std::vector<std::string>& compile_fla
 // `emulator`: what runs the trainer, where this machine does not.
 Trained run_trainer(const Net&, const TempDir&, int steps, const std::vector<std::string>& train_flags = {},
                     const std::vector<std::string>& emulator = {});
+// What runs a trainer's command line in an emulator.
+std::vector<std::string> emulated(const std::vector<std::string>& emulator, std::vector<std::string> argv);
 void compile(const Net&, const TempDir&, const std::vector<std::string>& flags = {});
 
 // What a tensor holds in the model's file.

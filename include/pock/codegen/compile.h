@@ -69,6 +69,11 @@ struct WeightsFile {
   uint32_t header_crc = 0, data_crc = 0;
 };
 
+// What a linked image for a board takes of its flash, and of its RAM for static data.
+struct ImageBytes {
+  int64_t flash = 0, data = 0;
+};
+
 struct Program {
   const Graph* train = nullptr;  // forward, loss (output 0), backward, updates
   // Outputs: the model's, then those of the losses (loss_outputs), f32[] where the model has its own.
@@ -81,6 +86,7 @@ struct Program {
       weights;        // weights: params first (same offsets), then frozen tensors and constants
   int64_t batch = 1;  // samples a step
   WeightsFile weights_file;
+  ImageBytes image;  // of a program for a board; after emit
   int64_t arena_bytes() const { return std::max(train_plan.arena_bytes, infer_plan.arena_bytes); }
 };
 
@@ -98,6 +104,9 @@ enum class Emit : uint8_t { exe, lib, obj, llvm_ir, assembly };
 std::string emit(Program&, Emit);
 // What goes with a library: the text of its C header.
 std::string library_header(const Program&);
+// What goes with a program for a board: its flash, byte by byte; and what takes how much of each memory, for people.
+std::string flat_image(const std::string& elf, const Board&);
+std::string memory_table(const Program&);
 
 // The schedule for a kernel on a target: by the shape of its loops, never by the operator's name.
 loop::Schedule schedule_for(const loop::Kernel&, const Target&);

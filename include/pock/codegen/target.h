@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "pock/codegen/board.h"
+
 namespace pock {
 
 // Bytes that the registers of a kernel may take on the stack: of the 256 KiB that a thread of the runtime has
@@ -20,13 +22,14 @@ struct Tile {
 };
 
 struct Target {
-  std::string name;     // "host", "x86-64"
+  std::string name;     // "host", "rpi4"
   std::string machine;  // "x86-64": what kind of machine, for people
   std::string triple;
-  std::string baseline;    // LLVM's name of a cpu that has no more than every one of them
-  std::string cpu;         // LLVM's name; decides costs and the order of instructions
-  std::string features;    // LLVM's "+a,+b"
-  uint64_t cpu_needs = 0;  // the same as enum pock_cpu bits (runtime/pock.h): checked when a program starts
+  std::string baseline;     // LLVM's name of a cpu that has no more than every one of them
+  std::string cpu;          // LLVM's name; decides costs and the order of instructions
+  std::string features;     // LLVM's "+a,+b"
+  uint64_t cpu_needs = 0;   // the same as enum pock_cpu bits (runtime/pock.h): checked when a program starts
+  std::string vector_unit;  // "NEON", for people
   int vector_bits = 256;
   Tile tile;
   bool byte_dots =
@@ -35,15 +38,25 @@ struct Target {
   int threads = 4;          // planned for, where nobody says otherwise
   std::string emulation;    // lld's name for files of the machine
   uint16_t elf_machine = 0;  // and ELF's number
+  uint32_t elf_flags = 0;
+  int pointer_bytes = 8;
   // Bitcode to link into programs and into libraries; none: there are no libraries for it.
   std::vector<std::string> runtime, library_runtime;
+  std::string what, memory;  // for people: the machine, and what memory it has
+  std::vector<std::string>
+      emulator;  // runs its programs on another machine, as that very core; none: not emulated
+  Board board;   // of a machine without a system; else it has no name
+  bool bare() const { return !board.name.empty(); }
   int vector_floats() const { return vector_bits / 32; }
 };
 
-// "host" (this machine), with an optional LLVM cpu name. Throws Error listing the targets and cpus
+// "host" (this machine), or another name, with an optional LLVM cpu name. Throws Error listing the targets and cpus
 // there are.
 Target find_target(const std::string& name, const std::string& cpu = "");
 std::vector<std::string> target_names();
+// A board for a machine without a system, in the place of the one that it has by itself. Throws Error where it has
+// another core.
+void set_board(Target&, const Board&);
 // Whether this machine has the instructions that code for the target uses.
 bool runs_here(const Target&);
 

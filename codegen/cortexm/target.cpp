@@ -1,0 +1,51 @@
+#include "cortexm/target.h"
+
+#include <elf.h>
+
+#include "pock/support/diag.h"
+
+namespace pock {
+namespace {
+
+struct Core {
+  const char *name, *triple, *features, *vector_unit;
+  Tile tile;
+};
+// Doubles are left to software everywhere, as not every chip with such a core has them. Four floats at a time: that many
+// instructions where there are no vectors. 32 registers of one float, or 8 of four.
+constexpr Core kCores[] = {
+    {"cortex-m4", "thumbv7em-unknown-none-eabihf", "", "none", {.rows = 4, .cols = 1}},
+    {"cortex-m7", "thumbv7em-unknown-none-eabihf", "-fp64", "none", {.rows = 4, .cols = 1}},
+    {"cortex-m33", "thumbv8m.main-unknown-none-eabihf", "", "none", {.rows = 4, .cols = 1}},
+    {"cortex-m55", "thumbv8.1m.main-unknown-none-eabihf", "+mve.fp,-fp64", "Helium", {.rows = 4, .cols = 1}},
+};
+
+}  // namespace
+
+Target cortexm_target(const std::string& name, const std::string& cpu) {
+  if (cpu != name) throw error("target {} is for its own core alone, not for cpu '{}'", name, cpu);
+  for (const Core& core : kCores) {
+    if (name != core.name) continue;
+    Target t{.name = name,
+             .machine = "arm",
+             .triple = core.triple,
+             .baseline = core.name,
+             .cpu = core.name,
+             .features = core.features};
+    t.vector_unit = core.vector_unit;
+    t.vector_bits = 128;
+    t.tile = core.tile;
+    t.cache = 16 << 10;
+    t.threads = 1;
+    t.emulation = "armelf";
+    t.elf_machine = EM_ARM;
+    t.elf_flags = EF_ARM_EABI_VER5;
+    t.pointer_bytes = 4;
+    t.runtime = {"cortexm-semihosting"};
+    t.library_runtime = {"cortexm-library"};
+    return t;
+  }
+  POCK_CHECK(false, "no core {}", name);
+}
+
+}  // namespace pock

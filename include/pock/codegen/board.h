@@ -1,0 +1,35 @@
+// Where memory is on a machine without a system.
+//
+//   Board b = find_board("mps2-an386");
+//   b.ram = parse_region("0x20000000+96K", b.ram);
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pock {
+
+// Bytes of the RAM that the stack takes. It is the lowest of it and grows down, so that one which is too small ends the
+// program.
+inline constexpr int64_t kBoardStack = 32 << 10;
+
+struct Region {
+  uint64_t origin = 0, bytes = 0;
+  uint64_t end() const { return origin + bytes; }
+};
+
+struct Board {
+  std::string name, what;
+  std::string target;  // its core, by the name of a Target
+  Region flash, ram;   // what a program may use of them; the vector table is the first of the flash
+  std::vector<std::string> emulator;  // runs its programs on another machine
+};
+
+// Throws Error listing the boards there are.
+Board find_board(const std::string& name);
+const std::vector<Board>& boards();
+// "ORIGIN+BYTES", or "BYTES" from where `now` begins; a K or M behind stands for KiB or MiB. Throws Error.
+Region parse_region(const std::string& text, const Region& now);
+
+}  // namespace pock
