@@ -14,7 +14,8 @@ const fs::path kRoot = kSourceDir;
 
 std::vector<fs::path> documents() {
   std::vector<fs::path> all = {kRoot / "README.md"};
-  for (const auto& entry : fs::directory_iterator(kRoot / "docs")) all.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(kRoot / "docs"))
+    if (entry.path().extension() == ".md") all.push_back(entry.path());
   return all;
 }
 
