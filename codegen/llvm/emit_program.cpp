@@ -88,8 +88,9 @@ class Tables {
 
   // The tables are read by C code: both must have the same fields, which are compared as this machine lays them out.
   void same_size(Constant* c, size_t size, const char* name) {
-    static const llvm::DataLayout kHere("e-p:64:64-i64:64-f64:64");
-    const uint64_t here = kHere.getTypeAllocSize(c->getType());
+    // Not kept: it remembers types by their address, and those of another module may lie there later.
+    const llvm::DataLayout layout("e-p:64:64-i64:64-f64:64");
+    const uint64_t here = layout.getTypeAllocSize(c->getType());
     POCK_CHECK(here == size, "struct {} has {} bytes in the runtime, {} here", name, size, here);
   }
 
