@@ -132,7 +132,10 @@ class Finding {
       norm.x = n->in(0);
     } else if ((norm.x = normalised(n))) {
       const Value* y = n->out();
-      auto fits = [&](const Value& p) { return p.type.elements() < y->type.elements(); };
+      // The same for every sample, be there one or many.
+      auto fits = [&](const Value& p) {
+        return y->type.rank() > 0 && p.type.elements() * y->type.dim(0) <= y->type.elements();
+      };
       if (const Node* scaled = combined(y, "mul", fits, &norm.scale)) y = scaled->out();
       combined(y, "add", fits, &norm.shift);
     }

@@ -108,6 +108,26 @@ TEST(SchemeRules, KnowParametersByTheirNodesToo) {
   EXPECT_EQ(chosen(weights("sec*")), "b.weight");
 }
 
+// A norm that is written out is one however many samples there are.
+TEST(SchemeRules, KnowNormsOfAnyBatch) {
+  for (int batch : {1, 2}) {
+    const std::string n = std::to_string(batch), x = "f32[" + n + ",4]", one = "f32[" + n + ",1]";
+    const auto g = parse_graph("pock 1\ngraph @g {\ninput %x : " + x +
+                                   "\nparam %a.weight : f32[4,4]\nparam %scale : f32[4]\nparam %shift : "
+                                   "f32[4]\n%0 = matmul(%x, %a.weight) : " +
+                                   x + "\n%1 = mul(%0, %0) : " + x +
+                                   "\n%2 = reduce_mean(%1) {axes = [-1], keep = 1} : " + one +
+                                   "\n%3 = sqrt(%2) : " + one + "\n%4 = div(%0, %3) : " + x +
+                                   "\n%5 = mul(%4, %scale) : " + x + "\n%6 = add(%5, %shift) : " + x +
+                                   "\n%7 = reduce_sum(%6) {axes = []} : f32[]\noutput %7 \"loss\"\n}\n",
+                               "t");
+    const Selected selected =
+        trained_by(parse_scheme("norms = 'all'", "s.toml"), *g, differentiable_ancestors(*g, g->outputs()));
+    EXPECT_EQ(selected.params.size(), 2u) << batch;
+    EXPECT_TRUE(selected.params.count(g->find("scale")) && selected.params.count(g->find("shift"))) << batch;
+  }
+}
+
 // Of what has no input channels a rule that names weights that have some means nothing.
 TEST(SchemeRules, TakeChannelsOfWeightsThatHaveSome) {
   EXPECT_EQ(chosen(weights("all", "channels = [0]")), "a.weight[0:0] b.weight[1:0] c.weight[0:0]");
