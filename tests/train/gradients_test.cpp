@@ -136,15 +136,17 @@ TEST(Gradients, AreThoseOfTheLastStep) {
     for (const auto& [name, array] : file.tensors) all += array.bytes;
     return all;
   };
-  const std::string third = gradients_of(3);
-  EXPECT_FALSE(gradients_of(2) == third);
-  EXPECT_TRUE(gradients_of(3, {"--resume", dir / "checkpoint"}) == third);
-  EXPECT_TRUE(gradients_of(3, {"--eval-data", net.data + "/data.npy", "--eval-labels",
-                               net.data + "/labels.npy"}) == third);
+  // The last of an epoch: there an evaluation follows.
+  const int epoch = static_cast<int>(read_npy(net.data + "/data.npy").dims[0]) / net.batch;
+  const std::string last = gradients_of(epoch);
+  EXPECT_FALSE(gradients_of(epoch - 1) == last);
+  EXPECT_TRUE(gradients_of(epoch, {"--resume", dir / "checkpoint"}) == last);
+  EXPECT_TRUE(gradients_of(epoch, {"--eval-data", net.data + "/data.npy", "--eval-labels",
+                                   net.data + "/labels.npy"}) == last);
   // A file of gradients may be written over. Where no step is done there are none.
-  run_trainer(net, dir, 4, {"--gradients", dir / "gradients"});
-  EXPECT_EQ(read_safetensors(dir / "gradients").metadata.at("step"), "4");
-  const Ran none = run(net.train_command(dir / "trainer", 4, dir / "checkpoint",
+  run_trainer(net, dir, epoch + 4, {"--gradients", dir / "gradients"});
+  EXPECT_EQ(read_safetensors(dir / "gradients").metadata.at("step"), std::to_string(epoch + 4));
+  const Ran none = run(net.train_command(dir / "trainer", epoch + 4, dir / "checkpoint",
                                          {"--resume", dir / "checkpoint", "--gradients", dir / "none"}));
   EXPECT_EQ(none.status, 1);
   EXPECT_NE(none.err.find("no gradients for '" + (dir / "none") + "': no step was done"), std::string::npos)
