@@ -108,6 +108,19 @@ TEST(SchemeRules, KnowParametersByTheirNodesToo) {
   EXPECT_EQ(chosen(weights("sec*")), "b.weight");
 }
 
+// Nor has a weight under another shape input channels of its own, and the product of two factors is no part of it.
+TEST(SchemeRules, RefuseWeightsUnderAnotherShape) {
+  const auto g = parse_graph(
+      "pock 1\ngraph @g {\ninput %x : f32[2,3]\nparam %w : f32[4,3]\n%0 = reshape(%w) {shape = [3,4]} : "
+      "f32[3,4]\n"
+      "%1 = matmul(%x, %0) : f32[2,4]\n%2 = reduce_sum(%1) {axes = []} : f32[]\noutput %2 \"loss\"\n}\n",
+      "t");
+  for (const char* rule : {"[[lora]]\nmatch = 'w'\nrank = 1\n", "[[weights]]\nmatch = 'w'\nchannels = 1\n"})
+    EXPECT_THROW(trained_by(parse_scheme(rule, "s.toml"), *g, differentiable_ancestors(*g, g->outputs())),
+                 Error)
+        << rule;
+}
+
 // A norm that is written out is one however many samples there are.
 TEST(SchemeRules, KnowNormsOfAnyBatch) {
   for (int batch : {1, 2}) {

@@ -53,5 +53,23 @@ TEST(Slices, KeepEveryBit) {
   }
 }
 
+// Of groups of several filters, or of several channels, no smaller convolution makes some filters.
+TEST(Slices, LeaveGroupsWhole) {
+  for (const char* of_group : {"1", "2"}) {
+    const std::string channels = std::to_string(3 * std::stoi(of_group));
+    auto g =
+        parse_graph("pock 1\ngraph @g {\ninput %x : f32[2," + channels +
+                        ",5,5]\ninput %dy : f32[2,6,5,5]\nconst %some : i64[2] = [0, 3]\n"
+                        "%0 = conv_weight_grad(%dy, %x) {stride = [1,1], pad = [1,1,1,1], dilation = [1,1], "
+                        "groups = 3, kernel = [3,3]} : f32[6," +
+                        of_group + ",3,3]\n%1 = gather(%0, %some) {axis = 0} : f32[2," + of_group +
+                        ",3,3]\n%2 = reduce_sum(%x) {axes = []} : f32[]\noutput %2 \"loss\"\noutput %1\n}\n",
+                    "t");
+    const std::vector<double> whole = evaluated(*g);
+    EXPECT_EQ(slices(*g, {}), 0);
+    EXPECT_EQ(evaluated(*g), whole);
+  }
+}
+
 }  // namespace
 }  // namespace pock
