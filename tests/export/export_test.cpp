@@ -390,22 +390,22 @@ TEST_F(Refused, PlacesThatCannotBeWritten) {
   EXPECT_EQ(printed.out.size(), model.size());
 }
 
-// x [N,6] as a picture -> convolution -> square product by Gemm -> square product by MatMul -> head. The second square
-// weight is stored in double.
+// x [N,6] as a picture -> convolution -> product by MatMul -> square product by Gemm -> square product by MatMul -> head. The
+// second square weight is stored in double.
 Model adapted_net() {
   Model m(13);
   m.input("x", {-1, 6}).ints("picture", {-1, 1, 2, 3}).ints("row", {-1, 24});
   m.floats("conv.weight", {2, 1, 2, 2}, random_floats(8, 1)).floats("conv.bias", {2}, random_floats(2, 2));
-  m.floats("up.weight", {6, 24}, random_floats(144, 3)).floats("mix.weight", {6, 6}, random_floats(36, 4));
+  m.floats("up.weight", {24, 6}, random_floats(144, 3)).floats("mix.weight", {6, 6}, random_floats(36, 4));
   TensorProto& square = m.tensor("square", {6, 6}, TensorProto::DOUBLE);
   for (float x : random_floats(36, 5)) square.add_double_data(x);
   m.floats("head.weight", {6, 6}, random_floats(36, 6)).floats("head.bias", {6}, random_floats(6, 7));
   m.node("Reshape", {"x", "picture"}, {"p"});
   m.node("Conv", {"p", "conv.weight", "conv.bias"}, {"c"}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
   m.node("Tanh", {"c"}, {"ct"}).node("Reshape", {"ct", "row"}, {"r"});
-  m.node("Gemm", {"r", "up.weight"}, {"u"}, {{"transB", int64_t{1}}, {"alpha", 0.5f}})
-      .node("Tanh", {"u"}, {"ut"});
-  m.node("Gemm", {"ut", "mix.weight"}, {"g"}, {{"transB", int64_t{1}}}).node("Tanh", {"g"}, {"gt"});
+  m.node("MatMul", {"r", "up.weight"}, {"u"}).node("Tanh", {"u"}, {"ut"});
+  m.node("Gemm", {"ut", "mix.weight"}, {"g"}, {{"transB", int64_t{1}}, {"alpha", 0.5f}})
+      .node("Tanh", {"g"}, {"gt"});
   m.node("MatMul", {"gt", "square"}, {"q"}).node("Tanh", {"q"}, {"qt"});
   m.node("Gemm", {"qt", "head.weight", "head.bias"}, {"logits"}, {{"transB", int64_t{1}}}).output("logits");
   return m;
@@ -439,6 +439,44 @@ TEST_F(ExportedAdapters, AreMergedIntoWeights) {
     moved = std::max(moved, std::abs(want[i] - old[i]));
   }
   EXPECT_GT(moved, 0.3);
+}
+
+// In double, and rounded once.
+TEST_F(ExportedAdapters, AreMergedToTheBit) {
+  Ran ran = run_export("m.onnx", "c", "merged.onnx");
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  onnx::ModelProto merged;
+  ASSERT_TRUE(merged.ParseFromString(read_file(dir_ / "merged.onnx")));
+  const Model before = adapted_net();
+  const Safetensors checkpoint = read_safetensors(dir_ / "c");
+  struct Given {
+    std::string name;
+    size_t rank, in, out;
+    double alpha;
+    bool inputs_first;
+  };
+  for (const Given& w :
+       {Given{"conv", 3, 4, 2, 5, false}, Given{"up", 3, 24, 6, 5, true}, Given{"mix", 2, 6, 6, 7, false}}) {
+    auto weight = [&](const onnx::ModelProto& model) {
+      for (const TensorProto& t : model.graph().initializer())
+        if (t.name() == w.name + ".weight") return t.float_data();
+      return TensorProto().float_data();
+    };
+    auto factor = [&](const char* which) {
+      return checkpoint.tensors.at("base_model.model." + w.name + ".lora_" + which + ".weight").numbers();
+    };
+    const auto old = weight(before.proto), now = weight(merged);
+    const std::vector<double> a = factor("A"), b = factor("B");
+    ASSERT_EQ(static_cast<size_t>(now.size()), w.in * w.out) << w.name;
+    for (size_t o = 0; o < w.out; ++o)
+      for (size_t i = 0; i < w.in; ++i) {
+        double sum = 0;
+        for (size_t r = 0; r < w.rank; ++r) sum += b[o * w.rank + r] * a[r * w.in + i];
+        const int at = static_cast<int>(w.inputs_first ? i * w.out + o : o * w.in + i);
+        EXPECT_EQ(now[at], static_cast<float>(old[at] + w.alpha / static_cast<double>(w.rank) * sum))
+            << w.name;
+      }
+  }
 }
 
 // What A starts from is in no model file: the checkpoint has it, and a program that would start from another takes it.

@@ -47,6 +47,8 @@ OP_CASE(gather_grad, in({4, 1}).is({1, 2, 3, 4}), in(DType::i64, {4}).is({-1, 1,
         attrs({{"axis", int64_t{0}}, {"size", int64_t{2}}}), gives({4, 6}));
 OP_CASE(gather_grad, in({3, 2}).is({1, 2, 3, 4, 5, 6}), in(DType::i64, {3}).is({3, 0, 3}),
         attrs({{"axis", int64_t{0}}, {"size", int64_t{4}}}), gives({3, 4, 0, 0, 0, 0, 6, 8}));
+OP_CASE(gather_grad, in({3, 2}).is({1, 2, 3, 4, 5, 6}), in(DType::i64, {3}).is({-1, -9, 9}),
+        attrs({{"axis", int64_t{0}}, {"size", int64_t{4}}}), gives({3, 4, 0, 0, 0, 0, 6, 8}));
 OP_CASE(gather_grad, in({2, 3, 5}), in(DType::i64, {3}).is({-1, 6, 2}),
         attrs({{"axis", int64_t{1}}, {"size", int64_t{7}}}));
 OP_CASE(gather_grad, in({2, 3, 5}), in(DType::i64, {3}).is({-1, 1, 0}),
