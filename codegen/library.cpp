@@ -114,6 +114,15 @@ std::string hypers_text(const Program& p) {
   return text;
 }
 
+// What is worth knowing where there is a few KiB of it.
+std::string stack_text(const Program& p) {
+  if (!p.image.stack) return "";
+  return fmt::format(
+      "// And of the stack, at its deepest, without what parallel_for itself takes.\n#define {}_STACK_BYTES "
+      "{}\n",
+      p.options.library, p.image.stack);
+}
+
 }  // namespace
 
 int64_t library_arena_bytes(const Program& p) {
@@ -133,10 +142,10 @@ std::string library_header(const Program& p) {
                    "longest checkpoint.\n"
                    "#define {0}_BATCH {1}\n#define {0}_TENSORS {2}\n#define {0}_ALIGN {3}\n"
                    "#define {0}_ARENA_BYTES {4}\n#define {0}_PARAMS_BYTES {5}\n#define {0}_STATE_BYTES {6}\n"
-                   "#define {0}_SAVE_BYTES {7}\n",
+                   "#define {0}_SAVE_BYTES {7}\n{8}",
                    lib, p.batch, tensor_rows(p).size() + gradient_rows(p).size(), kBlockAlignment,
                    library_arena_bytes(p), block_bytes(p.params.bytes), block_bytes(p.state.bytes),
-                   save_bytes(p))},
+                   save_bytes(p), stack_text(p))},
       {"hypers", hypers_text(p)},
       {"internal", fmt::format("  float internal[{}];\n", 1 + p.train->scalars().size())},
       {"terms", fmt::format("  double terms[{}];\n", 2 * loss_rows(p).size())},

@@ -71,17 +71,18 @@ const std::vector<Row>& rows() {
 }
 
 // Machines that people will ask for, and why there are no programs for them.
+constexpr const char *kArmv6 = "an Armv6 has no fused multiply-add and no vectors of floats",
+                     *kNoFloats = "it computes no floats and has no fused multiply-add";
 constexpr struct {
-  const char *name, *reason;
+  const char *name, *reason, *advice = "";
 } kRefused[] = {
-    {"rpi1", "its core is an Armv6, which has no fused multiply-add and no vectors of floats"},
-    {"rpi-zero",
-     "its core is an Armv6, which has no fused multiply-add and no vectors of floats; a Zero 2 is rpi-zero2"},
-    {"armv6-linux", "an Armv6 has no fused multiply-add and no vectors of floats"},
-    {"cortex-m0", "it computes no floats and has no fused multiply-add"},
-    {"cortex-m0plus", "it computes no floats and has no fused multiply-add"},
-    {"cortex-m0+", "it computes no floats and has no fused multiply-add"},
-    {"cortex-m3", "it computes no floats and has no fused multiply-add"},
+    {"rpi1", kArmv6},
+    {"rpi-zero", kArmv6, "; a Zero 2 is rpi-zero2"},
+    {"armv6-linux", kArmv6},
+    {"cortex-m0", kNoFloats},
+    {"cortex-m0plus", kNoFloats},
+    {"cortex-m0+", kNoFloats},
+    {"cortex-m3", kNoFloats},
 };
 
 }  // namespace
@@ -101,7 +102,8 @@ std::vector<std::string> target_names() {
 
 Target find_target(const std::string& name, const std::string& cpu) {
   for (const auto& refused : kRefused)
-    if (name == refused.name) throw error("there are no programs for target {}: {}", name, refused.reason);
+    if (name == refused.name)
+      throw error("there are no programs for target {}: {}{}", name, refused.reason, refused.advice);
   for (const Row& r : rows()) {
     if (name != r.name) continue;
     Target t = r.make(name, cpu.empty() ? r.cpu : cpu);

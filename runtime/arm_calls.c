@@ -44,83 +44,40 @@ CALLED int64_t __aeabi_lasr(int64_t a, int n) {
   return (int64_t)(__aeabi_llsr((uint64_t)a ^ sign, n) ^ sign);
 }
 
-// The quotient; by 0 it is 0.
-CALLED static uint64_t pock_divide(uint64_t a, uint64_t b, uint64_t* rest) {
-  uint64_t quotient = 0;
-  *rest = a;
-  if (b == 0 || a < b) return 0;
+// The quotient and what is left. A vector of 16 bytes is returned as the ABI wants both: in r0 and r1, r2 and r3.
+typedef uint64_t pair __attribute__((vector_size(16)));
+
+// By 0 it is 0.
+static pair divide(uint64_t a, uint64_t b) {
+  uint64_t quotient = 0, rest = a;
+  if (b == 0 || a < b) return (pair){0, a};
   int shift = __builtin_clzll(b) - __builtin_clzll(a);
   for (b = __aeabi_llsl(b, shift); shift >= 0; --shift) {
     quotient <<= 1;
-    if (*rest >= b) *rest -= b, quotient |= 1;
+    if (rest >= b) rest -= b, quotient |= 1;
     b >>= 1;
   }
-  return quotient;
+  return (pair){quotient, rest};
 }
 
-CALLED static int64_t pock_divide_signed(int64_t a, int64_t b, int64_t* rest) {
-  uint64_t r, q = pock_divide(a < 0 ? -(uint64_t)a : (uint64_t)a, b < 0 ? -(uint64_t)b : (uint64_t)b, &r);
-  *rest = (int64_t)(a < 0 ? -r : r);
-  return (int64_t)((a < 0) != (b < 0) ? -q : q);
+static pair divide_signed(int64_t a, int64_t b) {
+  const pair p = divide(a < 0 ? -(uint64_t)a : (uint64_t)a, b < 0 ? -(uint64_t)b : (uint64_t)b);
+  return (pair){(a < 0) != (b < 0) ? -p[0] : p[0], a < 0 ? -p[1] : p[1]};
 }
 
-// The quotient in r0 and r1, what is left in r2 and r3.
-#define BOTH_RESULTS(name, function)             \
-  __attribute__((naked, used)) void name(void) { \
-    __asm__(                                     \
-        "push {r4, lr}\n"                        \
-        "sub sp, #16\n"                          \
-        "add r4, sp, #8\n"                       \
-        "str r4, [sp]\n"                         \
-        "bl " function                           \
-        "\n"                                     \
-        "ldrd r2, r3, [sp, #8]\n"                \
-        "add sp, #16\n"                          \
-        "pop {r4, pc}\n");                       \
-  }
-BOTH_RESULTS(__aeabi_uldivmod, "pock_divide")
-BOTH_RESULTS(__aeabi_ldivmod, "pock_divide_signed")
+#define CORE_REGISTERS __attribute__((pcs("aapcs")))
+CALLED CORE_REGISTERS pair __aeabi_uldivmod(uint64_t a, uint64_t b) { return divide(a, b); }
+CALLED CORE_REGISTERS pair __aeabi_ldivmod(int64_t a, int64_t b) { return divide_signed(a, b); }
 
 #if !defined(__ARM_FEATURE_IDIV)
 
-// Of 32 bits, for cores that may lack the instruction: the runtime itself, before it has asked.
-CALLED static uint32_t pock_divide_word(uint32_t a, uint32_t b, uint32_t* rest) {
-  uint32_t quotient = 0;
-  *rest = a;
-  if (b == 0 || a < b) return 0;
-  int shift = __builtin_clz(b) - __builtin_clz(a);
-  for (b <<= shift; shift >= 0; --shift) {
-    quotient <<= 1;
-    if (*rest >= b) *rest -= b, quotient |= 1;
-    b >>= 1;
-  }
-  return quotient;
-}
-
-CALLED static int32_t pock_divide_signed_word(int32_t a, int32_t b, int32_t* rest) {
-  uint32_t r,
-      q = pock_divide_word(a < 0 ? -(uint32_t)a : (uint32_t)a, b < 0 ? -(uint32_t)b : (uint32_t)b, &r);
-  *rest = (int32_t)(a < 0 ? -r : r);
-  return (int32_t)((a < 0) != (b < 0) ? -q : q);
-}
-
-// The quotient in r0, what is left in r1.
-#define BOTH_WORDS(name, function)               \
-  __attribute__((naked, used)) void name(void) { \
-    __asm__(                                     \
-        "push {r4, lr}\n"                        \
-        "sub sp, #8\n"                           \
-        "mov r2, sp\n"                           \
-        "bl " function                           \
-        "\n"                                     \
-        "ldr r1, [sp]\n"                         \
-        "add sp, #8\n"                           \
-        "pop {r4, pc}\n");                       \
-  }
-BOTH_WORDS(__aeabi_uidivmod, "pock_divide_word")
-BOTH_WORDS(__aeabi_idivmod, "pock_divide_signed_word")
-BOTH_WORDS(__aeabi_uidiv, "pock_divide_word")
-BOTH_WORDS(__aeabi_idiv, "pock_divide_signed_word")
+// Of 32 bits, for cores that may lack the instruction: the runtime itself, before it has asked. The quotient is in r0,
+// what is left in r1.
+static uint64_t words(pair p) { return whole(low(p[1]), low(p[0])); }
+CALLED uint64_t __aeabi_uidivmod(uint32_t a, uint32_t b) { return words(divide(a, b)); }
+CALLED uint64_t __aeabi_idivmod(int32_t a, int32_t b) { return words(divide_signed(a, b)); }
+CALLED uint32_t __aeabi_uidiv(uint32_t a, uint32_t b) { return low(divide(a, b)[0]); }
+CALLED uint32_t __aeabi_idiv(int32_t a, int32_t b) { return low(divide_signed(a, b)[0]); }
 
 #endif
 

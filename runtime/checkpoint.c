@@ -105,19 +105,19 @@ static int64_t write_file(int fd, const struct pock_program* program, const stru
   return error ? error : pock_sync(fd);
 }
 
-bool pock_with_suffix(char path[4096], const char* base, const char* suffix) {
-  struct pock_text text = {path, 0, 4096};
+bool pock_with_suffix(char path[POCK_PATH], const char* base, const char* suffix) {
+  struct pock_text text = {path, 0, POCK_PATH};
   pock_format(&text, "%s%s", base, suffix);
   pock_string(&text);
   return text.length < text.capacity;
 }
 
-int64_t pock_begin_file(const char* path, char fresh[4096]) {
+int64_t pock_begin_file(const char* path, char fresh[POCK_PATH]) {
   return pock_with_suffix(fresh, path, ".tmp") ? pock_create_file(fresh) : -36;
 }
 
 int64_t pock_end_file(int fd, int64_t error, const char* fresh, const char* path, bool keep_previous) {
-  char previous[4096];
+  char previous[POCK_PATH];
   if (!error && keep_previous && pock_with_suffix(previous, path, ".prev")) {
     pock_unlink(previous);
     int64_t linked = pock_link(path, previous);
@@ -154,7 +154,7 @@ static bool cannot_write(const char* path, const char* reason) {
 
 bool pock_save_checkpoint(const struct pock_program* program, const struct pock_buffers* memory,
                           const struct pock_progress* progress, const char* path, bool keep_previous) {
-  char fresh[4096];
+  char fresh[POCK_PATH];
   const struct pock_tensor* spoilt = pock_not_finite(program, memory);
   if (spoilt)
     return pock_complain("after step %llu %s%s'%s' is not finite: not saved%s",
@@ -177,7 +177,7 @@ static int64_t may_replace(const char* path, bool* foreign) {
 }
 
 bool pock_try_checkpoint_path(const char* path, bool known) {
-  char fresh[4096];
+  char fresh[POCK_PATH];
   bool foreign = false;
   int64_t fd = may_replace(path, &foreign);
   foreign &= !known;

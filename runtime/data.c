@@ -2,6 +2,8 @@
 // sample.
 #include "runtime.h"
 
+enum { HEADER = 4096 };  // the most that is read of one
+
 uint32_t pock_dtype_bytes(uint8_t dtype) {
   static const uint8_t bytes[] = {4, 8, 1, 1, 4, 8};
   return dtype < sizeof bytes ? bytes[dtype] : 0;
@@ -37,6 +39,7 @@ static bool fit(struct pock_array* array, const uint8_t* bytes, uint64_t header,
     return false;
   }
   array->count = count;
+  array->start = header;
   array->data = bytes + header;
   return true;
 }
@@ -147,7 +150,9 @@ static bool parse_npy(const uint8_t* bytes, uint64_t length, struct pock_array* 
     pock_format(why, "truncated inside the .npy header");
     return false;
   }
-  const struct npy h = {(const char*)bytes + start, (const char*)bytes + start + header};
+  // What is of use stands at its beginning; behind it are blanks.
+  const uint64_t read = header < HEADER - start ? header : HEADER - start;
+  const struct npy h = {(const char*)bytes + start, (const char*)bytes + start + read};
   struct npy type, order, shape;
   char descr[24];
   bool good = npy_find(&h, "descr", &type), fortran = false, deep = false;
@@ -208,21 +213,35 @@ static bool convertible(uint8_t from, const struct pock_input* input) {
   return is_whole(from) && (input->feed == POCK_LABELS || from == POCK_I32 || from == POCK_I64);
 }
 
-int64_t pock_whole_at(const struct pock_array* array, uint64_t i) {
+// Elements from one on, in memory until the next call: `n`, or less where that is more than a part of the file.
+static const uint8_t* elements_at(const struct pock_array* array, uint64_t first, uint64_t* n) {
+  const uint64_t size = pock_dtype_bytes(array->dtype);
+  if (array->data) return array->data + first * size;
+  if (*n > array->stream->most / size) *n = array->stream->most / size;
+  return array->stream->part(array->stream, array->start + first * size, *n * size);
+}
+
+// Of elements in memory.
+static int64_t whole_of(const uint8_t* data, uint8_t dtype, uint64_t i) {
   int32_t narrow;
   int64_t wide;
-  switch (array->dtype) {
+  switch (dtype) {
     case POCK_U8:
-      return array->data[i];
+      return data[i];
     case POCK_I8:
-      return (int8_t)array->data[i];
+      return (int8_t)data[i];
     case POCK_I32:
-      __builtin_memcpy(&narrow, array->data + 4 * i, 4);
+      __builtin_memcpy(&narrow, data + 4 * i, 4);
       return narrow;
     default:
-      __builtin_memcpy(&wide, array->data + 8 * i, 8);
+      __builtin_memcpy(&wide, data + 8 * i, 8);
       return wide;
   }
+}
+
+int64_t pock_whole_at(const struct pock_array* array, uint64_t i) {
+  uint64_t one = 1;
+  return whole_of(elements_at(array, i, &one), array->dtype, 0);
 }
 
 // Same shape after the first axis, axes of size 1 aside.
@@ -304,11 +323,12 @@ bool pock_open_dataset(const struct pock_program* program, const char* const* pa
     if (!paths[i]) continue;  // zeros
     char message[512];
     struct pock_text why = {message, 0, sizeof message};
-    struct pock_file file;
-    int64_t error = pock_map_file(source->path, &file);
+    struct pock_stream* stream = &source->stream;
+    int64_t error = pock_open_stream(source->path, stream);
     if (error) {
       pock_format(&why, "cannot be opened: %s", pock_reason(error));
-    } else if (pock_parse_array(file.bytes, file.length, &source->array, &why)) {
+    } else if (pock_parse_array(stream->bytes, stream->length, &source->array, &why)) {
+      if (stream->part) source->array.data = NULL, source->array.stream = stream;
       check_source(source, &why);
       if (why.length == 0 && !first) {
         first = source;
@@ -346,28 +366,37 @@ static void copy_doubles(float* to, const uint8_t* from, uint64_t count) {
   }
 }
 
+// Elements of the file as the input has them.
+static void convert(char* to, const uint8_t* from, uint64_t n, uint8_t have, uint8_t want) {
+  if (have == POCK_F32) {
+    pock_copy_floats((float*)to, from, n);
+  } else if (have == POCK_F64 && want == POCK_F32) {
+    copy_doubles((float*)to, from, n);
+  } else if (have == want) {
+    memcpy(to, from, n * pock_dtype_bytes(want));
+  } else if (want == POCK_F32) {
+    for (uint64_t k = 0; k < n; ++k) ((float*)to)[k] = (float)whole_of(from, have, k);
+  } else if (want == POCK_I32) {
+    for (uint64_t k = 0; k < n; ++k) ((int32_t*)to)[k] = (int32_t)whole_of(from, have, k);
+  } else {
+    for (uint64_t k = 0; k < n; ++k) ((int64_t*)to)[k] = whole_of(from, have, k);
+  }
+}
+
 void pock_gather(const struct pock_dataset* set, uint64_t sample, uint32_t row, char* arena, bool infer) {
   for (uint32_t i = 0; i < set->count; ++i) {
     const struct pock_source* source = &set->sources[i];
     const struct pock_input* input = source->input;
-    uint64_t n = source->elements, first = sample * n;
-    char* to =
-        arena + (infer ? input->infer_offset : input->offset) + row * n * pock_dtype_bytes(input->dtype);
-    const uint8_t* from = source->array.data + first * pock_dtype_bytes(source->array.dtype);
+    const uint64_t n = source->elements, size = pock_dtype_bytes(input->dtype);
+    char* to = arena + (infer ? input->infer_offset : input->offset) + row * n * size;
     if (!source->path) {
-      memset(to, 0, n * pock_dtype_bytes(input->dtype));
-    } else if (source->array.dtype == POCK_F32) {
-      pock_copy_floats((float*)to, from, n);
-    } else if (source->array.dtype == POCK_F64 && input->dtype == POCK_F32) {
-      copy_doubles((float*)to, from, n);
-    } else if (source->array.dtype == input->dtype) {
-      memcpy(to, from, n * pock_dtype_bytes(input->dtype));
-    } else if (input->dtype == POCK_F32) {
-      for (uint64_t k = 0; k < n; ++k) ((float*)to)[k] = (float)pock_whole_at(&source->array, first + k);
-    } else if (input->dtype == POCK_I32) {
-      for (uint64_t k = 0; k < n; ++k) ((int32_t*)to)[k] = (int32_t)pock_whole_at(&source->array, first + k);
-    } else {
-      for (uint64_t k = 0; k < n; ++k) ((int64_t*)to)[k] = pock_whole_at(&source->array, first + k);
+      memset(to, 0, n * size);
+      continue;
+    }
+    for (uint64_t k = 0, some; k < n; k += some) {
+      some = n - k;
+      const uint8_t* from = elements_at(&source->array, sample * n + k, &some);
+      convert(to + k * size, from, some, source->array.dtype, input->dtype);
     }
   }
 }

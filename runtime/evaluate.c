@@ -75,7 +75,7 @@ int pock_eval(struct pock_trainer* t) {
   if (t->score.samples < t->train.samples)
     pock_say("the last %llu samples do not fill a batch of %d and are left out\n",
              (unsigned long long)(t->train.samples - t->score.samples), (int)pock_program.batch);
-  char buffer[4096];
+  char buffer[POCK_PATH];
   struct pock_text line = {buffer, 0, sizeof buffer};
   bool json = t->options.log_json;
   if (json) pock_put(&line, '{');

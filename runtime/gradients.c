@@ -53,7 +53,7 @@ static bool cannot_write(const char* path, const char* reason) {
 
 bool pock_write_gradients(const struct pock_trainer* t) {
   const char* path = t->options.gradients;
-  char fresh[4096];
+  char fresh[POCK_PATH];
   const int64_t fd = pock_begin_file(path, fresh);
   int64_t error = fd < 0 ? fd : write_file((int)fd, t);
   if (fd >= 0) error = pock_end_file((int)fd, error, fresh, path, false);
@@ -73,7 +73,7 @@ static const char* obstacle(const char* path) {
 
 bool pock_try_gradients_path(const struct pock_trainer* t) {
   const char *path = t->options.gradients, *checkpoint = t->options.checkpoint, *reason = obstacle(path);
-  char fresh[4096], other[4096];
+  char fresh[POCK_PATH], other[POCK_PATH];
   if (reason) return cannot_write(path, reason);
   const int64_t fd = pock_begin_file(path, fresh);
   if (fd < 0) return cannot_write(path, pock_reason(fd));

@@ -102,8 +102,8 @@ static void put_option(struct pock_text* out, const struct option* o) {
 }
 
 static enum pock_command print_help(enum pock_command command) {
-  char buffer[4096];
-  struct pock_text out = {buffer, 0, sizeof buffer};
+  enum { ROOM = 4096 };
+  struct pock_text out = {pock_table(ROOM, 1), 0, ROOM};
   if (command == POCK_DONE) {
     put_usage(&out);
   } else {
@@ -113,7 +113,7 @@ static enum pock_command print_help(enum pock_command command) {
     for (uint32_t i = 0; (o = option_at(i)); ++i)
       if (o->commands >> command & 1) put_option(&out, o);
   }
-  return pock_print("help", buffer, pock_text_size(&out)) ? POCK_DONE : POCK_FAILED;
+  return pock_print("help", out.data, pock_text_size(&out)) ? POCK_DONE : POCK_FAILED;
 }
 
 struct parser {
@@ -303,7 +303,7 @@ static bool parse_command(struct parser* p, char** argv, enum pock_command comma
   }
 }
 
-bool pock_parse_options(char** argv, struct pock_options* out) {
+POCK_APART bool pock_parse_options(char** argv, struct pock_options* out) {
   struct parser p = {out, 0};
   const struct pock_program* program = &pock_program;
   out->seed = program->seed;

@@ -150,6 +150,8 @@ struct pock_program {
   // the data of a file of the name weights_file, in the program's folder.
   const char *weights, *weights_file;
   uint64_t arena_bytes, params_bytes, state_bytes, weights_bytes;
+  // Blocks that are part of the program, zeroed, where there is no system to ask for them; else NULL.
+  const struct pock_buffers* memory;
   uint64_t scalars_count;
   uint64_t loss_offset;  // f32 scalar in the arena, valid after forward()
   uint64_t norm_offset;  // likewise after norm(); ~0 where there is none

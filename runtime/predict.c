@@ -6,8 +6,8 @@
 struct target {
   const struct pock_output* output;
   const char* path;
-  char fresh[4096];  // its name until it is whole
-  int fd;            // -1: not open
+  char fresh[POCK_PATH];  // its name until it is whole
+  int fd;                 // -1: not open
 };
 
 static const char* npy_dtype(uint8_t dtype) {

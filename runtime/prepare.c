@@ -27,16 +27,20 @@ static bool check_machine(void) {
 
 static bool reserve_memory(struct pock_trainer* t) {
   const struct pock_program* p = &pock_program;
-  uint64_t scalars = p->scalars_count * sizeof(float);
-  char* at = pock_reserve(p->arena_bytes + p->params_bytes + p->state_bytes + scalars + 4 * 64);
-  if (!at)
-    return pock_complain("there is no memory for the plan: arena %zu, parameters %zu, optimizer %zu",
-                         (size_t)p->arena_bytes, (size_t)p->params_bytes, (size_t)p->state_bytes);
-  t->memory.arena = take(&at, p->arena_bytes);
-  t->memory.params = take(&at, p->params_bytes);
-  t->memory.state = take(&at, p->state_bytes);
-  t->memory.scalars = take(&at, scalars);
-  t->memory.weights = p->weights;
+  if (p->memory) {
+    t->memory = *p->memory;
+  } else {
+    uint64_t scalars = p->scalars_count * sizeof(float);
+    char* at = pock_reserve(p->arena_bytes + p->params_bytes + p->state_bytes + scalars + 4 * 64);
+    if (!at)
+      return pock_complain("there is no memory for the plan: arena %zu, parameters %zu, optimizer %zu",
+                           (size_t)p->arena_bytes, (size_t)p->params_bytes, (size_t)p->state_bytes);
+    t->memory.arena = take(&at, p->arena_bytes);
+    t->memory.params = take(&at, p->params_bytes);
+    t->memory.state = take(&at, p->state_bytes);
+    t->memory.scalars = take(&at, scalars);
+    t->memory.weights = p->weights;
+  }
   if (p->weights_file && !pock_open_weights(t)) return false;
   pock_start_values(p, &t->memory);
   return true;
@@ -59,10 +63,10 @@ static void need_samples(const struct pock_dataset* set, const char* option, con
                 set->sources[i].path, (unsigned long long)set->samples, what, (unsigned long long)samples);
 }
 
-static bool open_data(struct pock_trainer* t) {
+static POCK_APART bool open_data(struct pock_trainer* t) {
   const struct pock_program* p = &pock_program;
   const struct pock_options* o = &t->options;
-  char buffer[16384];
+  char buffer[4 * POCK_PATH];
   struct pock_text report = {buffer, 0, sizeof buffer};
   // A loss of the model's own is one number for a whole batch.
   bool whole = p->losses[0].count < p->batch;
@@ -107,9 +111,9 @@ static enum pock_verdict read_checkpoint(struct pock_trainer* t, const char* pat
 }
 
 // Another model's file is refused; only a damaged or missing one makes us look at the one before.
-static bool resume(struct pock_trainer* t) {
+static POCK_APART bool resume(struct pock_trainer* t) {
   const char* path = t->options.resume;
-  char previous[4096], first[512], second[512];
+  char previous[POCK_PATH], first[512], second[512];
   struct pock_text why = {first, 0, sizeof first}, why_not = {second, 0, sizeof second};
   struct pock_text name = {previous, 0, sizeof previous};
   pock_format(&name, "%s.prev", path);
@@ -137,7 +141,7 @@ static bool resume(struct pock_trainer* t) {
   return true;
 }
 
-static bool load_weights(struct pock_trainer* t) {
+static POCK_APART bool load_weights(struct pock_trainer* t) {
   char buffer[512];
   struct pock_text why = {buffer, 0, sizeof buffer};
   if (read_checkpoint(t, t->options.weights, true, &why) == POCK_GOOD) return true;

@@ -23,6 +23,15 @@ size_t pock_length(const char* s);
 bool pock_equal(const char* a, const char* b);
 bool pock_starts(const char* s, const char* prefix);
 
+// Bytes of the longest path. Of a message too: it is cut.
+#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+enum { POCK_PATH = 512 };  // what they take of a board's RAM nothing else has
+#else
+enum { POCK_PATH = 4096 };
+#endif
+// Not made part of its caller, which would have its buffers on the stack for as long as it runs.
+#define POCK_APART __attribute__((noinline))
+
 // ---- text.c: numbers and messages
 // A buffer that text is appended to. `length` goes on counting past `capacity`, so a first pass without a
 // buffer measures, and a message that is too long is cut instead of overflowing.
@@ -70,6 +79,17 @@ struct pock_file {
 };
 int64_t pock_map_file(const char* path, struct pock_file* file);
 void pock_unmap_file(struct pock_file* file);
+// A data file. Where there is memory for parts of it alone, `bytes` are those from `begin` on, and part() fetches others.
+struct pock_stream {
+  const uint8_t* bytes;
+  uint64_t length;
+  // At most `most` bytes, in memory until the next call; NULL where all of it is in memory.
+  const uint8_t* (*part)(struct pock_stream* stream, uint64_t at, uint64_t n);
+  uint64_t most, begin, held;
+  uint32_t handle;
+};
+// It stays open. Its first bytes are there, up to 4 KiB.
+int64_t pock_open_stream(const char* path, struct pock_stream* stream);
 // For writing; a descriptor. Waits while another trainer has the file open.
 int64_t pock_create_file(const char* path);
 int64_t pock_write(int fd, const void* bytes, uint64_t n);
@@ -120,7 +140,9 @@ void pock_parallel_for(void* pool, pock_kernel fn, void* const* args, int64_t n)
 // ---- data.c
 enum { POCK_MAX_RANK = 8 };
 struct pock_array {
-  const uint8_t* data;
+  const uint8_t* data;         // NULL where it is behind `start` bytes of a file that is read by the part
+  struct pock_stream* stream;  // that file
+  uint64_t start;
   uint64_t count;  // elements
   int64_t dims[POCK_MAX_RANK];
   uint8_t rank, dtype;
@@ -128,12 +150,13 @@ struct pock_array {
 uint32_t pock_dtype_bytes(uint8_t dtype);
 const char* pock_dtype_name(uint8_t dtype);
 void pock_put_shape(struct pock_text* out, const int64_t* dims, uint32_t rank);
-// Reads the header of a .npy or IDX file held in memory. False with the reason in `why`.
+// Reads the header of a .npy or IDX file, within its first 4 KiB, which are in memory. False with the reason in `why`.
 bool pock_parse_array(const uint8_t* bytes, uint64_t length, struct pock_array* array, struct pock_text* why);
 
 struct pock_source {
   const struct pock_input* input;
   const char* path;
+  struct pock_stream stream;
   struct pock_array array;
   uint64_t elements;  // a sample
 };
@@ -223,9 +246,9 @@ bool pock_save_checkpoint(const struct pock_program* program, const struct pock_
                           const struct pock_progress* progress, const char* path, bool keep_previous);
 // A new file for the one of this name, under another name until it is whole: its descriptor. The end of it: where there
 // was no `error` so far, it takes the place of the old one, which may stay as FILE.prev; else nothing is left of it.
-int64_t pock_begin_file(const char* path, char fresh[4096]);
+int64_t pock_begin_file(const char* path, char fresh[POCK_PATH]);
 int64_t pock_end_file(int fd, int64_t error, const char* fresh, const char* path, bool keep_previous);
-bool pock_with_suffix(char path[4096], const char* base, const char* suffix);  // false: too long
+bool pock_with_suffix(char path[POCK_PATH], const char* base, const char* suffix);  // false: too long
 // Before hours of training: false after saying why. Refuses to replace what is no checkpoint, unless it is `known` to be one.
 bool pock_try_checkpoint_path(const char* path, bool known);
 

@@ -33,7 +33,7 @@ const char* pock_reason(int64_t error) {
 }
 
 static void say(const char* before, const char* format, va_list list, const char* after) {
-  char buffer[2048];
+  char buffer[POCK_PATH];
   struct pock_text text = {buffer, 0, sizeof buffer - 1};
   pock_put_bytes(&text, before, pock_length(before));
   pock_format_list(&text, format, list);

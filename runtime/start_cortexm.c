@@ -1,19 +1,12 @@
 // Where a Cortex-M begins: its vector table, memory as C expects it, and the command line of the debugger.
-#include "runtime.h"
+#include "semihost.h"
 
 // The linker script's. The stack is the lowest of the RAM, so that a program which outgrows it ends at once instead of
 // writing over what it learned.
 extern char pock_stack_top[], pock_data_begin[], pock_data_end[], pock_data_load[], pock_bss_begin[],
     pock_bss_end[];
 
-enum { SYS_WRITE0 = 0x04, SYS_GET_CMDLINE = 0x15, LINE = 4096, ARGUMENTS = 128 };
-
-static int32_t call(uint32_t operation, const void* arguments) {
-  register uint32_t r0 __asm__("r0") = operation;
-  register const void* r1 __asm__("r1") = arguments;
-  __asm__ volatile("bkpt 0xAB" : "+r"(r0) : "r"(r1) : "memory");
-  return (int32_t)r0;
-}
+enum { LINE = 4096, ARGUMENTS = 128 };
 
 // Words are separated by blanks; there are no quotes. A null stands behind the last.
 static int split(char* line, char** words) {
@@ -35,7 +28,7 @@ __attribute__((noreturn, used)) void pock_begin(void) {
     char* line;
     uint32_t room;
   } arguments = {line, LINE};
-  if (!words || call(SYS_GET_CMDLINE, &arguments)) {
+  if (!words || pock_semihost(SYS_GET_CMDLINE, &arguments)) {
     pock_complain("there is no room for the command line, of at most %d characters", LINE - 1);
     pock_exit(1);
   }
@@ -57,7 +50,8 @@ __attribute__((naked, used)) void pock_reset(void) {
 
 // On a stack that begins anew, as the old one may be the reason.
 __attribute__((noreturn, used)) void pock_report_fault(void) {
-  call(SYS_WRITE0, "trainer: the processor stopped at a fault: the stack may be too small for this model\n");
+  pock_semihost(SYS_WRITE0,
+                "trainer: the processor stopped at a fault: the stack may be too small for this model\n");
   pock_exit(1);
 }
 

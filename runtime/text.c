@@ -265,7 +265,9 @@ static void put_size(struct pock_text* out, uint64_t bytes) {
   int unit = 0;
   double size = pock_double(bytes);
   for (; size >= 1024 && unit < 3; ++unit) size /= 1024;
-  pock_format(out, "%.4g %s", size, units[unit]);
+  put_double(out, size, 4);
+  pock_put(out, ' ');
+  put_string(out, units[unit]);
 }
 
 static void put_hex(struct pock_text* out, unsigned value) {

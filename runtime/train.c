@@ -47,7 +47,7 @@ static bool save_to(struct run* r, const char* path, bool keep_previous) {
   return false;
 }
 
-static void save(struct run* r) {
+static POCK_APART void save(struct run* r) {
   struct pock_trainer* t = r->t;
   if (!t->options.checkpoint || r->saved || !save_to(r, t->options.checkpoint, t->keep_previous)) return;
   t->keep_previous = r->saved = true;
@@ -71,10 +71,10 @@ static void judge(struct run* r) {
 }
 
 // Scores the evaluation data, if there is any.
-static void evaluate(struct run* r) {
+static POCK_APART void evaluate(struct run* r) {
   struct pock_trainer* t = r->t;
   if (!t->options.evaluate || r->stop > DONE || !pock_evaluate(t, &t->eval)) return;
-  char buffer[4096];
+  char buffer[POCK_PATH];
   struct pock_text line = {buffer, 0, sizeof buffer};
   pock_format(&line, t->progress.step ? "%sstep %llu" : "%sbefore training", t->columns ? "\r\x1b[K" : "",
               (unsigned long long)t->progress.step);
@@ -277,10 +277,10 @@ static void put_stop(struct pock_text* out, const struct run* r) {
   pock_format(out, "stopped after step %llu\n", (unsigned long long)p->step);
 }
 
-static void summarize(const struct run* r) {
+static POCK_APART void summarize(const struct run* r) {
   const struct pock_trainer* t = r->t;
   const struct pock_program* p = &pock_program;
-  char buffer[8192];
+  char buffer[2 * POCK_PATH];
   struct pock_text text = {buffer, 0, sizeof buffer};
   if (r->stop != DONE) put_stop(&text, r);
   if (r->skipped) pock_format(&text, "skipped for not being finite: %llu\n", (unsigned long long)r->skipped);

@@ -167,9 +167,9 @@ void add_program(CLI::App* c, ProgramArgs& a) {
                             fmt::join(target_names(), ", ")))
       ->capture_default_str()
       ->group("Target");
-  c->add_option("--cpu", a.cpu,
-                "the processor, by LLVM's name (x86-64-v3 runs on most); default: this machine's, for x86-64 "
-                "x86-64-v3")
+  c->add_option(
+       "--cpu", a.cpu,
+       "the processor, by LLVM's name (x86-64-v3 runs on most); by itself, the one that pockc targets names")
       ->group("Target");
   c->add_option("--board", a.board,
                 "where memory is, on machines without a system; by itself, the one that is emulated")

@@ -6,7 +6,7 @@ build="cmake ninja-build g++ ccache llvm-19-dev liblld-19-dev lld-19 clang-19 li
        libfmt-dev libcli11-dev libtomlplusplus-dev libgtest-dev nlohmann-json3-dev"
 example="dataset-fashion-mnist"
 transfer="dataset-fashion-mnist python3-numpy python3-onnx python3-sklearn"
-test="qemu-user qemu-system-arm libonnx-testdata python3-onnx python3-numpy python3-venv dataset-fashion-mnist"
+test="qemu-user qemu-system-arm libonnx-testdata python3-onnx python3-numpy python3-sklearn python3-venv dataset-fashion-mnist"
 fuzz="libclang-rt-19-dev"
 bench="python3-torch libopenblas0-pthread python3-onnx python3-numpy python3-matplotlib"
 

@@ -21,6 +21,7 @@ Target armv7_target(const std::string& name, const std::string& cpu) {
   t.vector_bits = 128;
   t.tile = {.rows = 4, .cols = 2};
   t.cache = 512 << 10;  // a Raspberry Pi 2 has it for all four cores
+  t.rounds = false;
   t.emulation = "armelf_linux_eabi";
   t.elf_machine = EM_ARM;
   t.elf_flags = EF_ARM_EABI_VER5;

@@ -1,4 +1,4 @@
-// The boards that pock knows: those that are emulated, so that all of them are tested.
+// The boards that pock knows: those that are emulated, so that they are tested, and chips whose memory is well known.
 #include <charconv>
 
 #include "pock/codegen/board.h"
@@ -38,53 +38,50 @@ Region parse_region(const std::string& text, const Region& now) {
 }
 
 const std::vector<Board>& boards() {
-  const auto qemu = [](const char* machine) {
-    return std::vector<std::string>{"qemu-system-arm",
-                                    "-M",
-                                    machine,
-                                    "-display",
-                                    "none",
-                                    "-monitor",
-                                    "none",
-                                    "-serial",
-                                    "none",
-                                    "-semihosting-config",
-                                    "enable=on,target=native",
-                                    "-kernel"};
+  constexpr uint64_t K = 1 << 10, M = 1 << 20;
+  struct Row {
+    const char *name, *core;
+    Region flash, ram;
+    const char* qemu = nullptr;  // its name of the machine that stands for it
+    std::vector<uint32_t> mark = {};
   };
-  constexpr uint64_t kMiB = 1 << 20;
-  static const std::vector<Board> list = {
-      {"mps2-an386",
-       "Arm MPS2 with a Cortex-M4",
-       "cortex-m4",
-       {0, 4 * kMiB},
-       {0x21000000, 16 * kMiB},
-       qemu("mps2-an386")},
-      {"mps2-an500",
-       "Arm MPS2 with a Cortex-M7",
-       "cortex-m7",
-       {0, 4 * kMiB},
-       {0x60000000, 16 * kMiB},
-       qemu("mps2-an500")},
-      {"mps2-an505",
-       "Arm MPS2 with a Cortex-M33",
+  static const Row rows[] = {
+      {"mps2-an386", "cortex-m4", {0, 4 * M}, {0x21000000, 16 * M}, "mps2-an386"},
+      {"mps2-an500", "cortex-m7", {0, 4 * M}, {0x60000000, 16 * M}, "mps2-an500"},
+      {"mps2-an505", "cortex-m33", {0x10000000, 4 * M}, {0x80000000, 16 * M}, "mps2-an505"},
+      {"mps3-an547", "cortex-m55", {0, M / 2}, {0x60000000, 16 * M}, "mps3-an547"},
+      {"stm32f405", "cortex-m4", {0x08000000, M}, {0x20000000, 128 * K}, "netduinoplus2"},
+      {"stm32f746", "cortex-m7", {0x08000000, M}, {0x20000000, 320 * K}},
+      {"stm32h743", "cortex-m7", {0x08000000, 2 * M}, {0x24000000, 512 * K}},
+      {"nrf52840", "cortex-m4", {0, M}, {0x20000000, 256 * K}},
+      // A Raspberry Pi Pico 2. Its loader starts what says that it is a program for the chip's Arm cores.
+      {"rp2350",
        "cortex-m33",
-       {0x10000000, 4 * kMiB},
-       {0x80000000, 16 * kMiB},
-       qemu("mps2-an505")},
-      {"mps3-an547",
-       "Arm MPS3 with a Cortex-M55",
-       "cortex-m55",
-       {0, kMiB / 2},
-       {0x60000000, 16 * kMiB},
-       qemu("mps3-an547")},
-      {"stm32f405",
-       "STM32F405 with a Cortex-M4, without its core-coupled memory",
-       "cortex-m4",
-       {0x08000000, kMiB},
-       {0x20000000, 128 << 10},
-       qemu("netduinoplus2")},
+       {0x10000000, 4 * M},
+       {0x20000000, 512 * K},
+       nullptr,
+       {0xFFFFDED3, 0x10210142, 0x000001FF, 0, 0xAB123579}},
   };
+  static const std::vector<Board> list = [] {
+    std::vector<Board> made;
+    for (const Row& r : rows) {
+      made.push_back({r.name, r.core, r.flash, r.ram, {}, r.mark});
+      if (r.qemu)
+        made.back().emulator = {"qemu-system-arm",
+                                "-M",
+                                r.qemu,
+                                "-display",
+                                "none",
+                                "-monitor",
+                                "none",
+                                "-serial",
+                                "none",
+                                "-semihosting-config",
+                                "enable=on,target=native",
+                                "-kernel"};
+    }
+    return made;
+  }();
   return list;
 }
 

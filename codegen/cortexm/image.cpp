@@ -29,18 +29,35 @@ void each_segment(const std::string& elf, const F& f) {
 
 std::string bytes(int64_t n) { return fmt::format("{} bytes", n); }
 
-// Beside the plan: tables of the program and its files' names, and what checkpoints take when they are saved.
-constexpr int64_t kLeastHeap = 12 << 10;
+// Of memory that the program asks for when it runs: its command line, tables, and 4 KiB a data file.
+constexpr int64_t kLeastHeap = 16 << 10;
+// Of a stack, before it is known.
+constexpr int64_t kLeastStack = 8 << 10;
 
 int64_t planned(const Program& p) { return p.arena_bytes() + p.params.bytes + p.state.bytes; }
 
+void check_ram_fits(const Program& p, const char* at_least, int64_t stack, int64_t data) {
+  const Board& board = p.options.target.board;
+  const auto there = static_cast<int64_t>(board.ram.bytes);
+  const int64_t needed = stack + data + kLeastHeap + planned(p);
+  if (needed > there)
+    throw error(
+        "board {} has {} of RAM, and the program needs {}: arena {}, parameters {}, optimizer state {}, "
+        "stack {}{}, static data {}, and {} for tables and files. Train less of the model "
+        "(--sparse-scheme), or take a smaller batch",
+        board.name, bytes(there), bytes(needed), p.arena_bytes(), p.params.bytes, p.state.bytes, at_least,
+        stack, data, kLeastHeap);
+}
+
 }  // namespace
 
-std::string linker_script(const Board& b) {
+std::string linker_script(const Board& b, int64_t stack) {
+  std::string mark;
+  for (uint32_t word : b.mark) mark += fmt::format(" LONG({})", word);
   return fmt::format(R"(ENTRY(pock_reset)
 SECTIONS {{
   . = {};
-  .vectors : {{ KEEP(*(.vectors)) }}
+  .vectors : {{ KEEP(*(.vectors)){} }}
   .text : {{ *(.text .text.*) }}
   .rodata : {{ *(.rodata.weights) *(.rodata .rodata.*) }}
   pock_data_load = ALIGN(8);
@@ -50,23 +67,20 @@ SECTIONS {{
   .bss (NOLOAD) : {{ pock_bss_begin = .; *(.bss .bss.* COMMON) . = ALIGN(64); pock_bss_end = .; }}
   pock_heap_begin = .;
   pock_heap_end = {};
-  /DISCARD/ : {{ *(.ARM.exidx*) *(.comment) }}
+  /DISCARD/ : {{ *(.ARM.exidx*) *(.comment) *(.stack_sizes) }}
 }}
 )",
-                     b.flash.origin, b.ram.origin + kBoardStack, b.ram.end());
+                     b.flash.origin, mark, b.ram.origin + static_cast<uint64_t>(stack), b.ram.end());
 }
 
-ImageBytes image_bytes(const std::string& elf, const Board& board) {
-  ImageBytes sizes;
+void measure_image(const std::string& elf, const Board& board, ImageBytes* sizes) {
+  const auto flash = static_cast<int64_t>(board.flash.origin),
+             data = static_cast<int64_t>(board.ram.origin) + sizes->stack;
   each_segment(elf, [&](const Elf32_Phdr& s) {
-    if (s.p_filesz)
-      sizes.flash = std::max<int64_t>(
-          sizes.flash, int64_t{s.p_paddr} + s.p_filesz - static_cast<int64_t>(board.flash.origin));
+    if (s.p_filesz) sizes->flash = std::max<int64_t>(sizes->flash, int64_t{s.p_paddr} + s.p_filesz - flash);
     if (s.p_vaddr >= board.ram.origin)
-      sizes.data = std::max<int64_t>(
-          sizes.data, int64_t{s.p_vaddr} + s.p_memsz - static_cast<int64_t>(board.ram.origin) - kBoardStack);
+      sizes->data = std::max<int64_t>(sizes->data, int64_t{s.p_vaddr} + s.p_memsz - data);
   });
-  return sizes;
 }
 
 std::string flat_image(const std::string& elf, const Board& board) {
@@ -82,26 +96,21 @@ std::string flat_image(const std::string& elf, const Board& board) {
 
 void check_plan_fits(const Program& p) {
   const Board& board = p.options.target.board;
-  const int64_t ram = kBoardStack + kLeastHeap + planned(p);
-  if (ram > static_cast<int64_t>(board.ram.bytes))
-    throw error(
-        "board {} has {} of RAM, and the program needs {}: arena {}, parameters {}, optimizer state {}, "
-        "stack {}, and "
-        "at least {} for tables and files. Train less of the model (--sparse-scheme), or take a smaller "
-        "batch",
-        board.name, bytes(static_cast<int64_t>(board.ram.bytes)), bytes(ram), p.arena_bytes(), p.params.bytes,
-        p.state.bytes, kBoardStack, kLeastHeap);
-  if (p.weights.bytes > static_cast<int64_t>(board.flash.bytes))
-    throw error("board {} has {} of flash, and the weights alone take {}", board.name,
-                bytes(static_cast<int64_t>(board.flash.bytes)), bytes(p.weights.bytes));
+  const auto flash = static_cast<int64_t>(board.flash.bytes);
+  check_ram_fits(p, "at least ", kLeastStack, 0);
+  if (p.weights.bytes > flash)
+    throw error("board {} has {} of flash, and the weights alone take {}", board.name, bytes(flash),
+                bytes(p.weights.bytes));
 }
 
 void check_image_fits(const Program& p) {
   const Board& board = p.options.target.board;
-  if (p.image.flash > static_cast<int64_t>(board.flash.bytes))
+  const auto flash = static_cast<int64_t>(board.flash.bytes);
+  check_ram_fits(p, "", p.image.stack, p.image.data - planned(p));
+  if (p.image.flash > flash)
     throw error("board {} has {} of flash, and the program takes {}: weights {}, code and tables {}",
-                board.name, bytes(static_cast<int64_t>(board.flash.bytes)), bytes(p.image.flash),
-                p.weights.bytes, p.image.flash - p.weights.bytes);
+                board.name, bytes(flash), bytes(p.image.flash), p.weights.bytes,
+                p.image.flash - p.weights.bytes);
 }
 
 std::string memory_table(const Program& p) {
@@ -112,12 +121,12 @@ std::string memory_table(const Program& p) {
   row("flash: weights", p.weights.bytes);
   row("flash: code and tables", p.image.flash - p.weights.bytes);
   text += fmt::format("  {:<34}{:>10} of {}\n", "flash in all", p.image.flash, flash);
-  row("RAM: stack", kBoardStack);
-  row("RAM: static data", p.image.data);
+  row("RAM: stack, at its deepest", p.image.stack);
+  row("RAM: static data", p.image.data - planned(p));
   row("RAM: arena", p.arena_bytes());
   row("RAM: trained parameters", p.params.bytes);
   row("RAM: optimizer state", p.state.bytes);
-  const int64_t used = kBoardStack + p.image.data + planned(p);
+  const int64_t used = p.image.stack + p.image.data;
   text += fmt::format("  {:<34}{:>10} of {}\n", "RAM in all", used, ram);
   text += fmt::format("  {:<34}{:>10}", "left for data and files", ram - used);
   return text;

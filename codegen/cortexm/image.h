@@ -7,10 +7,11 @@
 
 namespace pock {
 
-// The linker's script. It knows the RAM's end; what the flash holds is compared with its size afterwards.
-std::string linker_script(const Board&);
-// Bytes of the flash and of static data that a linked image takes.
-ImageBytes image_bytes(const std::string& elf, const Board&);
+// The linker's script. The stack is the lowest of the RAM and grows down, so that nothing is written over where it should be
+// too small. What the memories hold is compared with their sizes afterwards.
+std::string linker_script(const Board&, int64_t stack);
+// Bytes of the flash and of static data that a linked image takes, whose stack is known.
+void measure_image(const std::string& elf, const Board&, ImageBytes*);
 // Throws Error, with the numbers, where the plan or the weights are more than the board has.
 void check_plan_fits(const Program&);
 // Likewise for the whole image.

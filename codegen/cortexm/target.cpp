@@ -37,6 +37,7 @@ Target cortexm_target(const std::string& name, const std::string& cpu) {
     t.tile = core.tile;
     t.cache = 16 << 10;
     t.threads = 1;
+    t.rounds = false;  // a Cortex-M4 does not, and little depends on it
     t.emulation = "armelf";
     t.elf_machine = EM_ARM;
     t.elf_flags = EF_ARM_EABI_VER5;

@@ -19,6 +19,7 @@
 #include "llvm/machine.h"
 #include "llvm/must.h"
 #include "llvm/object.h"
+#include "llvm/stack.h"
 #include "place.h"
 #include "pock/codegen/compile.h"
 #include "pock/codegen/runtime_bitcode.h"
@@ -52,8 +53,8 @@ void keep_only(llvm::Module& module, const std::set<std::string>& names) {
   llvm::internalizeModule(module, [&](const llvm::GlobalValue& v) { return names.count(v.getName().str()); });
 }
 
-// Gives the runtime's functions pock_lib_NAME the library's own names, which are all that is seen of it.
-void name_library(llvm::Module& module, const std::string& library) {
+// Gives the runtime's functions pock_lib_NAME the library's own names, which are all that is seen of it. Those names.
+std::vector<std::string> name_library(llvm::Module& module, const std::string& library) {
   constexpr std::string_view kPrefix = "pock_lib_";
   std::vector<llvm::Function*> functions;
   for (llvm::Function& f : module)
@@ -67,6 +68,7 @@ void name_library(llvm::Module& module, const std::string& library) {
     names.insert(name);
   }
   keep_only(module, names);
+  return {names.begin(), names.end()};
 }
 
 void check_needs_nothing(const std::string& object) {
@@ -102,7 +104,8 @@ void measure(Program& program, const std::vector<std::vector<std::string>>& name
 std::string emit(Program& program, Emit what) {
   const Target& target = program.options.target;
   const bool in_file = !program.weights_file.name.empty();
-  if (target.bare() && what == Emit::exe) check_plan_fits(program);
+  const bool is_image = target.bare() && what == Emit::exe;
+  if (is_image) check_plan_fits(program);
   if (what == Emit::exe || what == Emit::lib || what == Emit::obj) {
     POCK_CHECK(!in_file || what == Emit::exe, "only a program finds its weights in a file");
     if (!in_file) check_reach(program);
@@ -120,15 +123,16 @@ std::string emit(Program& program, Emit what) {
     names.emplace_back();
     for (const Phase& phase : phases.back()) names.back().push_back(phase.function->getName().str());
   }
-  emit_program(module, program, phases);
+  emit_program(module, program, phases, is_image);
 
+  std::vector<std::string> entries = {is_image ? "pock_reset" : "_start"};
   if (what == Emit::exe) {
     link_runtime(module, target, target.runtime);
-    keep_only(module, {target.bare() ? "pock_reset" : "_start"});
+    keep_only(module, {entries[0]});
   }
   if (what == Emit::lib) {
     link_runtime(module, target, target.library_runtime);
-    name_library(module, program.options.library);
+    entries = name_library(module, program.options.library);
   }
   optimize(module, *machine);
   if (what == Emit::llvm_ir) return to_text(module);
@@ -137,9 +141,11 @@ std::string emit(Program& program, Emit what) {
   measure(program, names, object);
   if (in_file) return link_program(target.emulation, {object});
   const std::string weights = data_object(weights_section(program), weights_symbol(program), target);
-  if (target.bare() && what == Emit::exe) {
-    std::string image = link_image(target.emulation, linker_script(target.board), {weights, object});
-    program.image = image_bytes(image, target.board);
+  if (target.bare() && what != Emit::obj) program.image.stack = stack_bound(module, object, entries);
+  if (is_image) {
+    std::string image =
+        link_image(target.emulation, linker_script(target.board, program.image.stack), {weights, object});
+    measure_image(image, target.board, &program.image);
     check_image_fits(program);
     return image;
   }

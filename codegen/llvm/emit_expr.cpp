@@ -115,10 +115,9 @@ Value* emit_floor_division(IRBuilderBase& b, bool quotient, DType t, Value* x, V
   return b.CreateAdd(b.CreateSDiv(x, y), b.CreateSExt(below, rest->getType()));
 }
 
-// Cores of 32-bit Arm may have no instruction for it: a number that leaves no room for fractions is added and taken away.
-Value* emit_round_even(IRBuilderBase& b, DType t, Value* x) {
-  const llvm::Triple triple(b.GetInsertBlock()->getModule()->getTargetTriple());
-  if (!triple.isARM() && !triple.isThumb()) return b.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, x);
+// Without an instruction for it a number that leaves no room for fractions is added and taken away.
+Value* emit_round_even(IRBuilderBase& b, const Target& target, DType t, Value* x) {
+  if (target.rounds) return b.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, x);
   Value* whole = llvm::ConstantFP::get(x->getType(), t == DType::f32 ? 0x1p23 : 0x1p52);
   Value* size = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
   Value* rounded = b.CreateFSub(b.CreateFAdd(size, whole), whole);
@@ -128,7 +127,7 @@ Value* emit_round_even(IRBuilderBase& b, DType t, Value* x) {
 
 }  // namespace
 
-Value* emit_operation(IRBuilderBase& b, const ExprNode& e, std::vector<Value*> v) {
+Value* emit_operation(IRBuilderBase& b, const Target& target, const ExprNode& e, std::vector<Value*> v) {
   unsigned lanes = 0;
   for (Value* x : v) lanes = std::max(lanes, lanes_of(x));
   if (e.op == ScalarOp::select && lanes_of(v[0]) == 0) {  // a scalar condition may choose between vectors
@@ -167,7 +166,7 @@ Value* emit_operation(IRBuilderBase& b, const ExprNode& e, std::vector<Value*> v
     case ScalarOp::sqrt:
       return intrinsic(llvm::Intrinsic::sqrt);
     case ScalarOp::round_even:
-      return emit_round_even(b, in, v[0]);
+      return emit_round_even(b, target, in, v[0]);
     case ScalarOp::exp:
     case ScalarOp::log:
     case ScalarOp::tanh:

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "pock/codegen/target.h"
 #include "pock/loop/loop.h"
 
 namespace pock {
@@ -18,7 +19,8 @@ unsigned lanes_of(const llvm::Value*);  // 0 for a scalar
 llvm::Value* emit_constant(llvm::IRBuilderBase&, const loop::ExprNode&);
 // Any operation but constants, variables and loads. Operands are scalars or vectors of one width; scalars are
 // spread where another operand is a vector. exp, log, tanh, erf, sin, cos and pow must have been expanded.
-llvm::Value* emit_operation(llvm::IRBuilderBase&, const loop::ExprNode&, std::vector<llvm::Value*> operands);
+llvm::Value* emit_operation(llvm::IRBuilderBase&, const Target&, const loop::ExprNode&,
+                            std::vector<llvm::Value*> operands);
 // Adds to each of 4, 8 or 16 words the four products of its bytes in two vectors, where the target has byte_dots.
 llvm::Value* emit_byte_dot(llvm::IRBuilderBase&, llvm::Value* sum, llvm::Value* unsigned_bytes,
                            llvm::Value* signed_bytes);

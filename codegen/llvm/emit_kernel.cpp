@@ -599,7 +599,7 @@ class KernelEmitter {
       default:
         for (const Expr& a : e->args) v.push_back(emit(a));
     }
-    return emit_operation(b_, *e, std::move(v));
+    return emit_operation(b_, target_, *e, std::move(v));
   }
 
   Range range(const Expr& e) {

@@ -17,8 +17,12 @@ using llvm::Constant;
 
 class Tables {
  public:
-  Tables(llvm::Module& module, const Program& program)
-      : module_(module), p_(program), c_(module.getContext()), b_(module.getContext()) {}
+  Tables(llvm::Module& module, const Program& program, bool has_blocks)
+      : module_(module),
+        p_(program),
+        has_blocks_(has_blocks),
+        c_(module.getContext()),
+        b_(module.getContext()) {}
 
   void emit(const EntryPoints& entries) {
     const Graph& train = *p_.train;
@@ -51,6 +55,7 @@ class Tables {
                                 u64(p_.params.bytes),
                                 u64(p_.state.bytes),
                                 u64(p_.weights.bytes),
+                                has_blocks_ ? memory() : null(),
                                 u64(1 + train.scalars().size()),
                                 u64(in_arena(train, train.outputs()[0])),
                                 u64(parts.norm ? in_arena(train, parts.norm->out()) : -1),
@@ -107,10 +112,23 @@ class Tables {
     return d.empty() ? null() : global(llvm::ConstantDataArray::get(c_, llvm::ArrayRef<int64_t>(d)));
   }
   Constant* section() {
+    if (llvm::GlobalVariable* weights = module_.getNamedGlobal(weights_symbol(p_))) return weights;
     auto* weights = new llvm::GlobalVariable(module_, b_.getInt8Ty(), true,
                                              llvm::GlobalValue::ExternalLinkage, nullptr, weights_symbol(p_));
     weights->setVisibility(llvm::GlobalValue::HiddenVisibility);
     return weights;
+  }
+  Constant* block(const char* name, int64_t bytes) {
+    auto* type = llvm::ArrayType::get(b_.getInt8Ty(), static_cast<uint64_t>(bytes));
+    auto* g = new llvm::GlobalVariable(module_, type, false, llvm::GlobalValue::ExternalLinkage,
+                                       Constant::getNullValue(type), name);
+    g->setAlignment(llvm::Align(kBlockAlignment));
+    return g;
+  }
+  Constant* memory() {
+    const auto scalars = static_cast<int64_t>((1 + p_.train->scalars().size()) * sizeof(float));
+    return global(record({block("pock_arena", p_.arena_bytes()), block("pock_params", p_.params.bytes),
+                          block("pock_state", p_.state.bytes), section(), block("pock_scalars", scalars)}));
   }
   Constant* table(const std::vector<Constant*>& rows) {
     if (rows.empty()) return null();
@@ -199,6 +217,7 @@ class Tables {
 
   llvm::Module& module_;
   const Program& p_;
+  const bool has_blocks_;
   llvm::LLVMContext& c_;
   llvm::IRBuilder<> b_;
 };
@@ -210,9 +229,9 @@ std::string weights_symbol(const Program& program) {
   return library.empty() ? "pock_weights" : library + "_pock_weights";
 }
 
-void emit_program(llvm::Module& module, const Program& program,
-                  const std::vector<std::vector<Phase>>& phases) {
-  Tables(module, program).emit(emit_entry_points(module, program, phases));
+void emit_program(llvm::Module& module, const Program& program, const std::vector<std::vector<Phase>>& phases,
+                  bool has_blocks) {
+  Tables(module, program, has_blocks).emit(emit_entry_points(module, program, phases));
 }
 
 }  // namespace pock

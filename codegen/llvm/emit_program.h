@@ -12,7 +12,9 @@ namespace pock {
 // The symbol of the weights section, which another object defines. Libraries have each their own.
 std::string weights_symbol(const Program&);
 
-// Adds `pock_program` to the module. `phases[i]` are those of program.kernels[i].
-void emit_program(llvm::Module&, const Program&, const std::vector<std::vector<Phase>>& phases);
+// Adds `pock_program` to the module. `phases[i]` are those of program.kernels[i]. `has_blocks`: and the memory that it works
+// in, pock_arena and others.
+void emit_program(llvm::Module&, const Program&, const std::vector<std::vector<Phase>>& phases,
+                  bool has_blocks);
 
 }  // namespace pock

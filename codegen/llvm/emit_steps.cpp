@@ -199,7 +199,7 @@ class StepEmitter {
     std::vector<Value*> operands;
     for (const loop::Expr& a : e->args) operands.push_back(formula_value(a));
     if (e->op == loop::ScalarOp::pow) return b_.CreateCall(power_, operands);
-    return emit_operation(b_, *e, operands);
+    return emit_operation(b_, p_.options.target, *e, operands);
   }
 
   // base^n for a whole n >= 0, by squaring.

@@ -83,11 +83,11 @@ std::string link_program(const std::string& emulation, const std::vector<std::st
                  objects);
 }
 
-// Without pages nothing in the file is aligned to them.
+// Without pages nothing in the file is aligned to them. Names stay: a debugger shows them, and no flash holds them.
 std::string link_image(const std::string& emulation, const std::string& script,
                        const std::vector<std::string>& objects) {
-  return run_lld({"-m", emulation, "-static", "--gc-sections", "--nmagic", "-z", "norelro", "-s",
-                  "--build-id=none", "-O2", "--threads=1"},
+  return run_lld({"-m", emulation, "-static", "--gc-sections", "--nmagic", "-z", "norelro", "--build-id=none",
+                  "-O2", "--threads=1"},
                  objects, script);
 }
 

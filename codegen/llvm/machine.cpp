@@ -65,6 +65,7 @@ std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target, llvm::Mo
   llvm::TargetOptions options;
   options.FunctionSections = true;
   options.DataSections = true;
+  options.EmitStackSizeSection = target.bare();
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   std::unique_ptr<llvm::TargetMachine> machine(
       find(target.triple)

@@ -34,49 +34,24 @@ static size_t train(void) {
 
 #if defined(__linux__)
 
-#if defined(__aarch64__)
-static long call(long number, long a, long b, long c) {
-  register long x8 __asm__("x8") = number;
-  register long x0 __asm__("x0") = a;
-  register long x1 __asm__("x1") = b;
-  register long x2 __asm__("x2") = c;
-  __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
-  return x0;
-}
-enum { SYS_write = 64, SYS_exit = 93 };
-#else
-static long call(long number, long a, long b, long c) {
-  register long r7 __asm__("r7") = number;
-  register long r0 __asm__("r0") = a;
-  register long r1 __asm__("r1") = b;
-  register long r2 __asm__("r2") = c;
-  __asm__ volatile("svc 0" : "+r"(r0) : "r"(r7), "r"(r1), "r"(r2) : "memory");
-  return r0;
-}
-enum { SYS_write = 4, SYS_exit = 1 };
-#endif
+#include "linux_arch.h"
 
 void _start(void) {
   const size_t length = train();
-  const long wrote = call(SYS_write, 1, (long)saved, (long)length);
-  for (;;) call(SYS_exit, !length || (size_t)wrote != length, 0, 0);
+  const long wrote = pock_syscall(SYS_write, 1, (long)saved, (long)length);
+  for (;;) pock_syscall(SYS_exit_group, !length || (size_t)wrote != length, 0, 0);
 }
 
 #else
 
-static int call(int operation, const void* arguments) {
-  register int r0 __asm__("r0") = operation;
-  register const void* r1 __asm__("r1") = arguments;
-  __asm__ volatile("bkpt 0xAB" : "+r"(r0) : "r"(r1) : "memory");
-  return r0;
-}
+#include "semihost.h"
 
 void main_without_system(void) {
   const size_t length = train();
   const uintptr_t name[] = {(uintptr_t) "bare", 5 /* write */, 4};
-  const uintptr_t bytes[] = {(uintptr_t)call(1 /* open */, name), (uintptr_t)saved, length};
-  const uintptr_t end[] = {0x20026, !length || call(5 /* write */, bytes)};
-  for (;;) call(0x20 /* exit */, end);
+  const uintptr_t bytes[] = {(uintptr_t)pock_semihost(SYS_OPEN, name), (uintptr_t)saved, length};
+  const uintptr_t end[] = {0x20026, !length || pock_semihost(SYS_WRITE, bytes)};
+  for (;;) pock_semihost(SYS_EXIT_EXTENDED, end);
 }
 
 __attribute__((naked)) void _start(void) {

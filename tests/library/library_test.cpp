@@ -134,6 +134,8 @@ TEST_F(Pair, SameBitsOnOtherMachines) {
                         "-Wall",
                         "-I",
                         ".",
+                        "-I",
+                        std::string(kSourceDir) + "/runtime",
                         fmt::format("-DSTEPS={}", kSteps),
                         fmt::format("-DSAMPLES={}", samples_),
                         fmt::format("-DFEATURES={}", features_),
@@ -144,9 +146,12 @@ TEST_F(Pair, SameBitsOnOtherMachines) {
     Strings linker = {"ld.lld-19", "-m",       target.emulation, "--gc-sections",
                       "-o",        "bare.elf", "bare.o",         "libnet.a"};
     if (target.bare()) {
+      // No more stack than the header says, and what functions of bare.c take.
+      const std::string header = read_file(dir_ / "net.h"), define = "net_STACK_BYTES ";
+      ASSERT_NE(header.find(define), std::string::npos);
+      const uint64_t stack = std::stoull(header.substr(header.find(define) + define.size())) + 256;
       compiler.push_back("-mcpu=" + target.cpu);
-      linker.insert(linker.end(),
-                    {"-T", dir_.write("script", fmt::format(R"(ENTRY(_start)
+      linker.insert(linker.end(), {"-T", dir_.write("script", fmt::format(R"(ENTRY(_start)
 SECTIONS {{
   . = {};
   .vectors : {{ KEEP(*(.vectors)) }}
@@ -157,8 +162,8 @@ SECTIONS {{
   .bss (NOLOAD) : {{ *(.bss*) }}
 }}
 )",
-                                                            target.board.flash.origin,
-                                                            target.board.ram.origin + (64 << 10)))});
+                                                                          target.board.flash.origin,
+                                                                          target.board.ram.origin + stack))});
     }
     expect_good(compiler);
     expect_good(linker);

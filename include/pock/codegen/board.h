@@ -10,20 +10,17 @@
 
 namespace pock {
 
-// Bytes of the RAM that the stack takes. It is the lowest of it and grows down, so that one which is too small ends the
-// program.
-inline constexpr int64_t kBoardStack = 32 << 10;
-
 struct Region {
   uint64_t origin = 0, bytes = 0;
   uint64_t end() const { return origin + bytes; }
 };
 
 struct Board {
-  std::string name, what;
+  std::string name;
   std::string target;  // its core, by the name of a Target
   Region flash, ram;   // what a program may use of them; the vector table is the first of the flash
   std::vector<std::string> emulator;  // runs its programs on another machine
+  std::vector<uint32_t> mark = {};    // words behind the vector table, which its loader looks for
 };
 
 // Throws Error listing the boards there are.

@@ -69,9 +69,10 @@ struct WeightsFile {
   uint32_t header_crc = 0, data_crc = 0;
 };
 
-// What a linked image for a board takes of its flash, and of its RAM for static data.
+// What a linked image for a board takes of its flash, and of its RAM: the stack, as deep as it can get, which is known of a
+// library too, and all that has a fixed place, the plan's blocks among it.
 struct ImageBytes {
-  int64_t flash = 0, data = 0;
+  int64_t flash = 0, stack = 0, data = 0;
 };
 
 struct Program {
@@ -86,7 +87,7 @@ struct Program {
       weights;        // weights: params first (same offsets), then frozen tensors and constants
   int64_t batch = 1;  // samples a step
   WeightsFile weights_file;
-  ImageBytes image;  // of a program for a board; after emit
+  ImageBytes image;  // on a machine without a system, after emit
   int64_t arena_bytes() const { return std::max(train_plan.arena_bytes, infer_plan.arena_bytes); }
 };
 

@@ -36,11 +36,12 @@ struct Target {
       false;  // one instruction adds four products of unsigned and signed bytes to each of 4, 8 or 16 words
   int64_t cache = 8 << 20;  // bytes that a thread can hope to find there again: of more, all come from memory
   int threads = 4;          // planned for, where nobody says otherwise
+  bool rounds = true;       // an instruction rounds a float to the nearest whole number
   std::string emulation;    // lld's name for files of the machine
   uint16_t elf_machine = 0;  // and ELF's number
   uint32_t elf_flags = 0;
   int pointer_bytes = 8;
-  // Bitcode to link into programs and into libraries; none: there are no libraries for it.
+  // Bitcode to link into programs and into libraries.
   std::vector<std::string> runtime, library_runtime;
   std::string what, memory;  // for people: the machine, and what memory it has
   std::vector<std::string>
