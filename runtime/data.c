@@ -201,16 +201,17 @@ bool pock_parse_array(const uint8_t* bytes, uint64_t length, struct pock_array* 
   return false;
 }
 
-static bool is_whole(uint8_t dtype) {
+bool pock_is_whole(uint8_t dtype) {
   return dtype == POCK_I8 || dtype == POCK_U8 || dtype == POCK_I32 || dtype == POCK_I64;
 }
 
 // Whether the file's elements can become the input's.
 static bool convertible(uint8_t from, const struct pock_input* input) {
   if (from == input->dtype) return pock_dtype_bytes(from) > 0;
-  if (input->dtype == POCK_F32) return from == POCK_F64 || (input->feed == POCK_LABELS && is_whole(from));
+  if (input->dtype == POCK_F32)
+    return from == POCK_F64 || (input->feed == POCK_LABELS && pock_is_whole(from));
   if (input->dtype != POCK_I32 && input->dtype != POCK_I64) return false;
-  return is_whole(from) && (input->feed == POCK_LABELS || from == POCK_I32 || from == POCK_I64);
+  return pock_is_whole(from) && (input->feed == POCK_LABELS || from == POCK_I32 || from == POCK_I64);
 }
 
 // Elements from one on, in memory until the next call: `n`, or less where that is more than a part of the file.
@@ -222,7 +223,7 @@ static const uint8_t* elements_at(const struct pock_array* array, uint64_t first
 }
 
 // Of elements in memory.
-static int64_t whole_of(const uint8_t* data, uint8_t dtype, uint64_t i) {
+int64_t pock_whole_of(const uint8_t* data, uint8_t dtype, uint64_t i) {
   int32_t narrow;
   int64_t wide;
   switch (dtype) {
@@ -241,7 +242,7 @@ static int64_t whole_of(const uint8_t* data, uint8_t dtype, uint64_t i) {
 
 int64_t pock_whole_at(const struct pock_array* array, uint64_t i) {
   uint64_t one = 1;
-  return whole_of(elements_at(array, i, &one), array->dtype, 0);
+  return pock_whole_of(elements_at(array, i, &one), array->dtype, 0);
 }
 
 // Same shape after the first axis, axes of size 1 aside.
@@ -263,22 +264,38 @@ static bool is_channels_last(const struct pock_array* array, const struct pock_i
   return true;
 }
 
-void pock_check_values(const struct pock_source* source, struct pock_text* why) {
-  const struct pock_input* input = source->input;
-  if (!is_whole(source->array.dtype)) return;
-  int64_t low = INT64_MIN, high = INT64_MAX;  // both inclusive
+// What the elements of an input may be, both inclusive.
+static void limits(const struct pock_input* input, int64_t* low, int64_t* high) {
+  *low = INT64_MIN, *high = INT64_MAX;
   if (input->classes > 0)
-    low = input->lowest, high = input->classes - 1;
+    *low = input->lowest, *high = input->classes - 1;
   else if (input->dtype == POCK_I32)
-    low = INT32_MIN, high = INT32_MAX;
-  const bool ignores = input->classes > 0 && input->ignored != INT64_MIN;
+    *low = INT32_MIN, *high = INT32_MAX;
+}
+
+static bool ignores(const struct pock_input* input) {
+  return input->classes > 0 && input->ignored != INT64_MIN;
+}
+
+bool pock_is_good(const struct pock_input* input, int64_t value) {
+  int64_t low, high;
+  limits(input, &low, &high);
+  return (value >= low && value <= high) || (ignores(input) && value == input->ignored);
+}
+
+// Says which element is no class id, or does not fit the input's type.
+static void check_values(const struct pock_source* source, struct pock_text* why) {
+  const struct pock_input* input = source->input;
+  if (!pock_is_whole(source->array.dtype)) return;
+  int64_t low, high;
+  limits(input, &low, &high);
   for (uint64_t i = 0; i < source->array.count; ++i) {
     int64_t value = pock_whole_at(&source->array, i);
-    if ((value >= low && value <= high) || (ignores && value == input->ignored)) continue;
+    if (pock_is_good(input, value)) continue;
     pock_format(why, "element %llu (sample %llu) is %lld, outside [%lld,%lld]", (unsigned long long)i,
                 (unsigned long long)(i / source->elements), (long long)value, (long long)low,
                 (long long)high);
-    if (ignores) pock_format(why, " and not %lld, which is ignored", (long long)input->ignored);
+    if (ignores(input)) pock_format(why, " and not %lld, which is ignored", (long long)input->ignored);
     return;
   }
 }
@@ -305,7 +322,7 @@ static void check_source(const struct pock_source* source, struct pock_text* why
     if (array->dtype == POCK_U8 && input->feed == POCK_DATA)
       pock_format(why, "; recompile with --input-scale/--input-mean/--input-std to feed bytes");
   } else {
-    pock_check_values(source, why);
+    check_values(source, why);
   }
 }
 
@@ -375,11 +392,11 @@ static void convert(char* to, const uint8_t* from, uint64_t n, uint8_t have, uin
   } else if (have == want) {
     memcpy(to, from, n * pock_dtype_bytes(want));
   } else if (want == POCK_F32) {
-    for (uint64_t k = 0; k < n; ++k) ((float*)to)[k] = (float)whole_of(from, have, k);
+    for (uint64_t k = 0; k < n; ++k) ((float*)to)[k] = (float)pock_whole_of(from, have, k);
   } else if (want == POCK_I32) {
-    for (uint64_t k = 0; k < n; ++k) ((int32_t*)to)[k] = (int32_t)whole_of(from, have, k);
+    for (uint64_t k = 0; k < n; ++k) ((int32_t*)to)[k] = (int32_t)pock_whole_of(from, have, k);
   } else {
-    for (uint64_t k = 0; k < n; ++k) ((int64_t*)to)[k] = whole_of(from, have, k);
+    for (uint64_t k = 0; k < n; ++k) ((int64_t*)to)[k] = pock_whole_of(from, have, k);
   }
 }
 

@@ -86,25 +86,39 @@ static struct pock_source source_of(uint32_t input, const void* const* arrays, u
   return s;
 }
 
+static bool is_taken(const struct pock_input* input, bool labels) {
+  return labels || input->feed != POCK_LABELS;
+}
+
 // Copies the first rows of a batch into the arena; further ones repeat the last.
 static int take_batch(const pock_lib_trainer* t, const pock_lib_batch* batch, uint32_t rows, bool infer,
                       bool labels) {
-  const void* const* arrays = (const void* const*)batch;
-  if (!batch || rows == 0 || rows > pock_program.batch) return pock_lib_BAD_BATCH;
-  for (uint32_t i = 0; i < pock_program.input_count; ++i) {
-    const struct pock_source source = source_of(i, arrays, rows);
-    struct pock_text why = {0};
-    if (source.input->feed == POCK_LABELS && !labels) continue;
-    if (!source.path) return pock_lib_BAD_BATCH;
-    pock_check_values(&source, &why);
-    if (why.length) return pock_lib_BAD_LABEL;
+  const struct pock_program* p = &pock_program;
+  const char* const* arrays = (const char* const*)batch;
+  if (!batch || rows == 0 || rows > p->batch) return pock_lib_BAD_BATCH;
+  for (uint32_t i = 0; i < p->input_count; ++i) {
+    const struct pock_input* input = &p->inputs[i];
+    if (!is_taken(input, labels)) continue;
+    if (!arrays[i]) return pock_lib_BAD_BATCH;
+    if (!pock_is_whole(input->dtype)) continue;
+    const uint64_t count = input->bytes / pock_dtype_bytes(input->dtype) / p->batch * rows;
+    for (uint64_t k = 0; k < count; ++k)
+      if (!pock_is_good(input, pock_whole_of((const uint8_t*)arrays[i], input->dtype, k)))
+        return pock_lib_BAD_LABEL;
   }
-  for (uint32_t i = 0; i < pock_program.input_count; ++i) {
-    struct pock_source source = source_of(i, arrays, rows);
-    if (source.input->feed == POCK_LABELS && !labels) source.path = NULL;
-    const struct pock_dataset set = {&source, 1, pock_program.batch, rows};
-    for (uint32_t row = 0; row < pock_program.batch; ++row)
-      pock_gather(&set, row < rows ? row : rows - 1, row, t->arena, infer);
+  for (uint32_t i = 0; i < p->input_count; ++i) {
+    const struct pock_input* input = &p->inputs[i];
+    const uint64_t bytes = input->bytes / p->batch;
+    char* to = (char*)t->arena + (infer ? input->infer_offset : input->offset);
+    for (uint32_t row = 0; row < p->batch; ++row, to += bytes) {
+      const char* from = arrays[i] + bytes * (row < rows ? row : rows - 1);
+      if (!is_taken(input, labels))
+        memset(to, 0, bytes);
+      else if (input->dtype == POCK_F32)
+        pock_copy_floats((float*)to, from, bytes / sizeof(float));
+      else
+        memcpy(to, from, bytes);
+    }
   }
   return pock_lib_OK;
 }

@@ -169,8 +169,10 @@ struct pock_dataset {
 // there was one. The files came from --data and --labels, with `prefix` ("" or "eval-") in their names.
 bool pock_open_dataset(const struct pock_program* program, const char* const* paths, const char* prefix,
                        struct pock_dataset* set, struct pock_text* report);
-// Says which element is no class id, or does not fit the input's type.
-void pock_check_values(const struct pock_source* source, struct pock_text* why);
+bool pock_is_whole(uint8_t dtype);  // a type of whole numbers
+// Whether an element is a class id, or else fits the input's type.
+bool pock_is_good(const struct pock_input* input, int64_t value);
+int64_t pock_whole_of(const uint8_t* data, uint8_t dtype, uint64_t i);  // element i of those in memory
 // Copies one sample of every source into row `row` of the batch; zeros where a source has no file.
 void pock_gather(const struct pock_dataset* set, uint64_t sample, uint32_t row, char* arena, bool infer);
 // Of an array of whole numbers, any of the types that are read.

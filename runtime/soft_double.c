@@ -128,7 +128,7 @@ uint32_t pock_soft_narrow(uint64_t a) {
   m += rest > 0x10000000 || (rest == 0x10000000 && (m & 1));
   if (m >> 24) m >>= 1, ++exponent;
   if (exponent <= 0) return sign;
-  return sign | ((uint32_t)exponent << 23) + (m & 0x7FFFFF);
+  return sign | (((uint32_t)exponent << 23) + (m & 0x7FFFFF));
 }
 
 uint64_t pock_soft_from_whole(uint64_t m, int negative) {

@@ -33,6 +33,7 @@ Target cortexm_target(const std::string& name, const std::string& cpu) {
              .cpu = core.name,
              .features = core.features};
     t.vector_unit = core.vector_unit;
+    t.vectors = std::string_view(core.vector_unit) != "none";
     t.vector_bits = 128;
     t.tile = core.tile;
     t.cache = 16 << 10;

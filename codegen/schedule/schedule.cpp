@@ -35,8 +35,9 @@ constexpr int64_t kMostColumns = 1024;     // whose sums wait side by side, whil
 constexpr int64_t kLeastRun =
     256;                           // columns of a thread: less of a row at a time is slow to come from memory
 constexpr int kMemoryThreads = 2;  // take what memory gives: more of them do not make up for reading it again
-constexpr int64_t kTurned = 8;     // iterations of a sum whose loads are turned into vectors together
-constexpr int64_t kBriefSum = 4;   // terms, with which a sum is no more work than its result
+// Iterations of a sum whose loads are turned into vectors together, and where that takes no turning.
+constexpr int64_t kTurned = 8, kNeighbours = 4;
+constexpr int64_t kBriefSum = 4;    // terms, with which a sum is no more work than its result
 constexpr int64_t kScalarTile = 4;  // sums kept apart where no vector fits, to hide an addition's latency
 
 class Scheduler {
@@ -248,8 +249,9 @@ class Scheduler {
       add(Step::vectorize, v);
   }
 
-  // Loops inside a row that run over lanes or elements of it.
+  // Loops inside a row that run over lanes or elements of it. Where each lane would be written out they stay loops.
   void lanes(const Nest& nest) {
+    if (!target_.vectors) return;
     std::set<std::string> names;
     inner_names(*nest.core, names);
     for (const std::string& name : names) {
@@ -327,7 +329,7 @@ class Scheduler {
     std::vector<std::string> vectors = columns(nest, column, (wide ? 2 : 1) * target_.vector_floats());
     if (vectors.empty()) return scalar_tile(nest);
     if (!turned.empty()) {
-      add(Step::split, turned, kTurned);
+      add(Step::split, turned, turned_terms());
       add(Step::unroll, turned + ".i");
     }
     if (row != none) sink_rows(nest.axes[row], target_.tile.rows * (turned.empty() ? 1 : target_.tile.cols));
@@ -639,12 +641,14 @@ class Scheduler {
     });
   }
 
+  int64_t turned_terms() const { return target_.vectors ? kTurned : kNeighbours; }
+
   // The innermost sum, where all that is apart along `column` is side by side along it: the code generator loads
   // blocks of both and turns them. Empty if there is none.
   std::string turned_sum(const Nest& nest, size_t column) const {
     std::vector<const Stmt*> sums;
     innermost_sums(*nest.core, sums);
-    if (contiguous(nest.accesses, column) || sums.size() != 1 || trips(*sums[0]) < kTurned ||
+    if (contiguous(nest.accesses, column) || sums.size() != 1 || trips(*sums[0]) < turned_terms() ||
         sums[0]->step != 1 || loops_named(now_.body, sums[0]->var->name).size() != 1)
       return "";
     const std::vector<Access> along = find_accesses(*nest.core, {sums[0]->var});

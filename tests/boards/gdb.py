@@ -1,26 +1,7 @@
 """A program on an emulated board, stopped and looked into over gdb's protocol."""
 import socket
-import struct
 import subprocess
 import time
-
-
-def symbols(elf):
-    """Name: (address, bytes) of an ELF file of 32 bits."""
-    data = open(elf, 'rb').read()
-    sections_at, = struct.unpack_from('<I', data, 32)
-    entry_size, count = struct.unpack_from('<HH', data, 46)
-    sections = [struct.unpack_from('<10I', data, sections_at + i * entry_size) for i in range(count)]
-    found = {}
-    for kind, at, size, link in ((s[1], s[4], s[5], s[6]) for s in sections):
-        if kind != 2:  # SHT_SYMTAB
-            continue
-        names = sections[link][4]
-        for i in range(at, at + size, 16):
-            name, value, length = struct.unpack_from('<III', data, i)
-            start = names + name
-            found[data[start:data.index(b'\0', start)].decode()] = value, length
-    return found
 
 
 class Board:

@@ -94,8 +94,12 @@ TEST_F(SoftDouble, ConvertsAsTheMachine) {
     expect_same(pock_soft_widen(single), static_cast<double>(s), " widened, not ", single, 0);
     const uint64_t whole = random_() >> random_() % 64;
     expect_same(pock_soft_from_whole(whole, 0), static_cast<double>(whole), " from ", whole, 0);
-    if (x > -0x1p63 && x < 0x1p63) ASSERT_EQ(pock_soft_to_signed(a), static_cast<int64_t>(x)) << x;
-    if (x > -1 && x < 0x1p64) ASSERT_EQ(pock_soft_to_unsigned(a), static_cast<uint64_t>(x)) << x;
+    if (x > -0x1p63 && x < 0x1p63) {
+      ASSERT_EQ(pock_soft_to_signed(a), static_cast<int64_t>(x)) << x;
+    }
+    if (x > -1 && x < 0x1p64) {
+      ASSERT_EQ(pock_soft_to_unsigned(a), static_cast<uint64_t>(x)) << x;
+    }
   }
   EXPECT_EQ(pock_soft_to_signed(std::bit_cast<uint64_t>(1e300)), INT64_MAX);
   EXPECT_EQ(pock_soft_to_signed(std::bit_cast<uint64_t>(-1e300)), INT64_MIN);

@@ -79,7 +79,10 @@ TEST(ProgramSize, OfASmallNet) {
   compile(Net("lenet"), dir);
   auto info = nlohmann::json::parse(run({dir / "trainer", "info", "--json"}).out);
   auto bytes = static_cast<int64_t>(std::filesystem::file_size(dir / "trainer"));
-  EXPECT_LE(bytes - info["weights_bytes"].get<int64_t>(), 120 << 10);
+  const auto weights = info["weights_bytes"].get<int64_t>();
+  EXPECT_LE(bytes - weights, 120 << 10);
+  compile(Net("lenet"), dir, {"--target", "rpi4"});
+  EXPECT_LE(static_cast<int64_t>(std::filesystem::file_size(dir / "trainer")) - weights, 100 << 10);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -30,6 +30,7 @@ struct Target {
   std::string features;     // LLVM's "+a,+b"
   uint64_t cpu_needs = 0;   // the same as enum pock_cpu bits (runtime/pock.h): checked when a program starts
   std::string vector_unit;  // "NEON", for people
+  bool vectors = true;      // else as many instructions as a vector has elements
   int vector_bits = 256;
   Tile tile;
   bool byte_dots =
