@@ -8,7 +8,6 @@ import sys
 import numpy
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from sklearn.datasets import load_digits
 
 
 def model(sizes=(64, 32, 10)):
@@ -33,6 +32,7 @@ def model(sizes=(64, 32, 10)):
 
 
 def write(folder):
+    from sklearn.datasets import load_digits
     onnx.save(model(), f'{folder}/model.onnx')
     images, labels = load_digits(return_X_y=True)
     images, labels = images.astype(numpy.uint8), labels.astype(numpy.uint8)

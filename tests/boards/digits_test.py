@@ -12,6 +12,7 @@ import tempfile
 
 try:
     import digits
+    import sklearn  # noqa: F401
 except ImportError as e:
     print(f'skipped: {e} (Debian: python3-onnx python3-sklearn)')
     sys.exit(77)

@@ -99,27 +99,6 @@ TEST_P(Bits, OtherMachines) {
   }
 }
 
-// Targets on the very core that they are for: a program dies of an instruction that it lacks.
-void expect_targets_equal(const std::string& name, const std::vector<std::string>& targets) {
-  const Net net(name);
-  const Reference want(net);
-  for (const std::string& target_name : targets) {
-    const Target target = find_target(target_name);
-    if (target.emulator.empty()) continue;
-    SCOPED_TRACE(target_name);
-    if (!is_emulated(target)) GTEST_SKIP() << target.emulator[0] << " is not installed";
-    TempDir dir;
-    compile(net, dir, {"--target", target_name});
-    expect_same(want.trained, run_trainer(net, dir, kSteps, {"--threads", "1"}, target.emulator));
-  }
-}
-
-TEST(TargetBits, OfAllTargets) { expect_targets_equal("mlp", target_names()); }
-// With vectors and without; the schedules of M7 and M33 are those of M4.
-TEST(TargetBits, OfBoards) {
-  for (const char* net : {"lenet", "mobile"}) expect_targets_equal(net, {"cortex-m4", "cortex-m55"});
-}
-
 // A checkpoint goes on where another machine saved it, with the same bits.
 TEST(TargetBits, ResumedElsewhere) {
   const Net net("mlp");
