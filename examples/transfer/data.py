@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """The two tasks that the pretrained net is moved to, as .npy files of 28x28 bytes:
 
-    data.py FOLDER [--seed S]
+    data.py FOLDER turned|digits [--seed S]
 
-writes FOLDER/turned and FOLDER/digits, each with train.npy, train-labels.npy, test.npy, test-labels.npy. `turned` are 2000
+writes train.npy, train-labels.npy, test.npy and test-labels.npy to FOLDER/turned or FOLDER/digits. `turned` are 2000
 images of Fashion-MNIST for training and 2000 of its test images, turned by a quarter and inverted. `digits` are the 1797
 images of handwritten digits that come with scikit-learn, 8x8 stretched to 28x28, three quarters of them for training. The seed
 draws which.
@@ -13,7 +13,6 @@ import gzip
 import pathlib
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
 COUNT = 2000
@@ -50,6 +49,8 @@ def stretched(images, size):
 
 
 def digits(rng):
+    from sklearn.datasets import load_digits
+
     found = load_digits()
     images = np.rint(stretched(found.images, 28) * 255 / 16).astype(np.uint8)
     images, labels = some(rng, images, found.target.astype(np.uint8), len(images))
@@ -61,14 +62,15 @@ def digits(rng):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("task", choices=("turned", "digits"))
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    for task, parts in (("turned", turned), ("digits", digits)):
-        folder = args.folder / task
-        folder.mkdir(parents=True, exist_ok=True)
-        for part, images, labels in parts(np.random.default_rng(args.seed)):
-            np.save(folder / f"{part}.npy", np.ascontiguousarray(images))
-            np.save(folder / f"{part}-labels.npy", labels)
+    folder = args.folder / args.task
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = turned if args.task == "turned" else digits
+    for part, images, labels in parts(np.random.default_rng(args.seed)):
+        np.save(folder / f"{part}.npy", np.ascontiguousarray(images))
+        np.save(folder / f"{part}-labels.npy", labels)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def evaluations(done):
     return [e["accuracy"] for e in found if "eval" in e]
 
 
-def pretrain(pockc, out, epochs):
+def pretrain(pockc, out, length):
     tuned = out / "pretrained.onnx"
     if tuned.exists():
         return tuned
@@ -51,18 +51,19 @@ def pretrain(pockc, out, epochs):
     run(HERE / "model.py", out / "model.onnx")
     trainer(pockc, out / "model.onnx", out / "pretrain", "--batch", 64, "--schedule", "cosine:warmup=100", "--optimizer",
             "sgd:lr=0.1,momentum=0.9,weight_decay=0.0001")
-    print(f"pretraining on Fashion-MNIST, {epochs} epochs", file=sys.stderr, flush=True)
+    print(f"pretraining on Fashion-MNIST ({' '.join(length)})", file=sys.stderr, flush=True)
     subprocess.run([str(out / "pretrain"), "train", "--data", files["train-images-idx3"], "--labels", files["train-labels-idx1"],
-                    "--eval-data", files["t10k-images-idx3"], "--eval-labels", files["t10k-labels-idx1"], "--epochs", str(epochs),
+                    "--eval-data", files["t10k-images-idx3"], "--eval-labels", files["t10k-labels-idx1"], *length,
                     "--checkpoint", str(out / "pretrained.safetensors")], check=True)
     run(pockc, "export", out / "model.onnx", "--weights", out / "pretrained.safetensors", "-o", tuned)
     return tuned
 
 
-def transfer(pockc, start, out, scheme, task, seed):
+def transfer(pockc, start, out, scheme, task, seed, length):
     data, model, program = out / f"seed{seed}", out / f"seed{seed}" / "start.onnx", out / "transfer"
+    if not (data / task).exists():
+        run(HERE / "data.py", data, task, "--seed", seed)
     if not model.exists():
-        run(HERE / "data.py", data, "--seed", seed)
         run(HERE / "model.py", model, "--from", start, "--seed", seed)
     chosen = HERE / scheme if scheme.endswith(".toml") else scheme
     plan = trainer(pockc, model, program, "--batch", BATCH, "--sparse-scheme", chosen, "--schedule", "cosine:warmup=20",
@@ -71,18 +72,18 @@ def transfer(pockc, start, out, scheme, task, seed):
     timed = run(program, "train", *files, "--steps", 40, "--threads", 1, "--checkpoint", out / "timed.safetensors")
     steps, seconds = re.search(r"(\d+) steps in ([\d.]+) s", timed.stderr).groups()
     done = run(program, "train", *files, "--eval-data", data / task / "test.npy", "--eval-labels", data / task / "test-labels.npy",
-               "--epochs", EPOCHS, "--log", "json", "--checkpoint", out / "transfer.safetensors")
+               *length, "--log", "json", "--checkpoint", out / "transfer.safetensors")
     memory = re.search(r"RssAnon\): ([\d.]+) (KiB|MiB)", timed.stderr)
     return {"accuracy": evaluations(done)[-1], "ms": 1000 * float(seconds) / int(steps),
             "memory_mib": float(memory[1]) / (1024 if memory[2] == "KiB" else 1), "arena_mib": plan["arena_bytes"] / 2**20}
 
 
-def table(runs, schemes, seeds):
-    rows = [("scheme", *(f"{task} %" for task in TASKS), "ms a step", "arena MiB", "memory MiB")]
+def table(runs, schemes, tasks, seeds):
+    rows = [("scheme", *(f"{task} %" for task in tasks), "ms a step", "arena MiB", "memory MiB")]
     for scheme in schemes:
-        of = {task: [runs[f"{scheme}/{task}/{seed}"] for seed in range(seeds)] for task in TASKS}
-        both = [r for task in TASKS for r in of[task]]
-        spread = [[100 * r["accuracy"] for r in of[task]] for task in TASKS]
+        of = {task: [runs[f"{scheme}/{task}/{seed}"] for seed in range(seeds)] for task in tasks}
+        both = [r for task in tasks for r in of[task]]
+        spread = [[100 * r["accuracy"] for r in of[task]] for task in tasks]
         rows.append((scheme, *(f"{statistics.mean(s):.1f} ({min(s):.1f} to {max(s):.1f})" for s in spread),
                      f"{statistics.median(r['ms'] for r in both):.2f}", f"{both[0]['arena_mib']:.2f}",
                      f"{max(r['memory_mib'] for r in both):.2f}"))
@@ -96,24 +97,27 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=2, help="of pretraining (default 2)")
+    parser.add_argument("--steps", type=int, help="of pretraining and of each run, to see that all works")
     parser.add_argument("--scheme", action="append", help="only this one; may be repeated")
+    parser.add_argument("--task", action="append", choices=TASKS, help="only this one; may be repeated")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
-    start = pretrain(args.pockc, args.folder, args.epochs)
+    few = args.steps and ["--steps", str(args.steps)]
+    start = pretrain(args.pockc, args.folder, few or ["--epochs", str(args.epochs)])
     log = args.folder / "runs.json"
     runs = json.loads(log.read_text()) if log.exists() else {}
-    schemes = args.scheme or SCHEMES
-    wanted = [(s, t, seed) for s in schemes for t in TASKS for seed in range(args.seeds)]
+    schemes, tasks = args.scheme or SCHEMES, args.task or TASKS
+    wanted = [(s, t, seed) for s in schemes for t in tasks for seed in range(args.seeds)]
     todo = [w for w in wanted if "/".join(map(str, w)) not in runs]
     began = time.monotonic()
     for i, (scheme, task, seed) in enumerate(todo):
         key = f"{scheme}/{task}/{seed}"
-        runs[key] = transfer(args.pockc, start, args.folder, scheme, task, seed)
+        runs[key] = transfer(args.pockc, start, args.folder, scheme, task, seed, few or ["--epochs", str(EPOCHS)])
         log.write_text(json.dumps(runs, indent=1) + "\n")
         left = (time.monotonic() - began) / (i + 1) * (len(todo) - i - 1)
         print(f"{i + 1}/{len(todo)} {key}: accuracy {100 * runs[key]['accuracy']:.1f} %, {runs[key]['ms']:.2f} ms a step; "
               f"{left:.0f} s left", file=sys.stderr, flush=True)
-    text = table(runs, schemes, args.seeds)
+    text = table(runs, schemes, tasks, args.seeds)
     (args.folder / "table.txt").write_text(text + "\n")
     print(text)
 

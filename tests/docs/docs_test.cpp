@@ -93,6 +93,17 @@ TEST(Docs, CommandsAboutSchemesRun) {
   }
 }
 
+TEST(Examples, TransferInAFewSteps) {
+  TempDir dir;
+  Ran ran = run({(kRoot / "examples/transfer/transfer.py").string(), kPockc, dir.path, "--seeds", "1",
+                 "--steps", "2", "--scheme", "sparse.toml", "--task", "turned"});
+  if (lacks_package(ran)) GTEST_SKIP() << ran.err;
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NE(ran.out.find("scheme       turned %"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("\nsparse.toml "), std::string::npos) << ran.out;
+  EXPECT_TRUE(fs::exists(dir / "table.txt"));
+}
+
 TEST(Docs, ScriptsThatAreNamedExist) {
   int count = 0;
   for (const fs::path& document : documents())
