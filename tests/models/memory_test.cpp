@@ -50,7 +50,8 @@ TEST(Memory, ResNet18) {
   TempDir dir;
   std::string model = dir / "resnet18.onnx";
   Ran made = run({"/usr/bin/python3", std::string(kSourceDir) + "/tests/models/resnet18.py", model});
-  if (made.status != 0) GTEST_SKIP() << "resnet18.py needs python3-onnx and python3-numpy:\n" << made.err;
+  if (lacks_package(made)) GTEST_SKIP() << "resnet18.py needs python3-onnx and python3-numpy:\n" << made.err;
+  ASSERT_EQ(made.status, 0) << made.err;
   // Outputs of the convolutions, in elements a sample.
   double sum = 802816 + 4 * 200704 + 5 * 100352 + 5 * 50176 + 5 * 25088, two_largest = 802816 + 200704;
   for (int batch : {1, 8}) {

@@ -37,8 +37,7 @@ class SparseMemory : public testing::TestWithParam<Model> {
     if (m.net) argv.emplace_back(m.net);
     if (m.has_norms) flags_ = {"--bn", "frozen"};
     const Ran made = run(argv);
-    if (made.err.find("ModuleNotFoundError") != std::string::npos)
-      GTEST_SKIP() << m.script << " needs PyTorch or python3-onnx:\n" << made.err;
+    if (lacks_package(made)) GTEST_SKIP() << m.script << " needs PyTorch or python3-onnx:\n" << made.err;
     ASSERT_EQ(made.status, 0) << made.err;
   }
 

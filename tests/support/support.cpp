@@ -39,6 +39,10 @@ bool is_installed(const std::string& program) {
   return false;
 }
 
+bool lacks_package(const Ran& script) {
+  return script.status != 0 && script.err.find("ModuleNotFoundError") != std::string::npos;
+}
+
 int status_of(int process) {
   int status = 0;
   ::waitpid(process, &status, 0);

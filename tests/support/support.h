@@ -31,6 +31,7 @@ int start(const std::vector<std::string>& argv, const std::filesystem::path& fol
           const std::string& err);
 int status_of(int process);  // waits for its end
 bool is_installed(const std::string& program);
+bool lacks_package(const Ran& script);  // whether a Python script ended for want of a package
 
 class TempDir {
  public:
