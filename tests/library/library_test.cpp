@@ -47,13 +47,11 @@ class Library : public testing::Test {
   std::string out_;
 };
 
-// A net's library and trainer beside each other, on the same data.
-class Pair : public Library {
+// A net's library in a program that drives it over the net's data.
+class Driven : public Library {
  protected:
-  void prepare(const std::string& name, const Strings& more = {}, const std::string& optimizer = "") {
-    net_ = std::make_unique<Net>(name);
-    if (!optimizer.empty()) net_->optimizer = optimizer;
-    expect_good(net_->compile_command(dir_ / "trainer", more));
+  void prepare_library(const Net& net, const Strings& more = {}) {
+    net_ = std::make_unique<Net>(net);
     compile(*net_, "net", more);
     build("driver.c", "driver");
     const Array data = read_npy(net_->data + "/data.npy"), labels = read_npy(net_->data + "/labels.npy");
@@ -68,6 +66,19 @@ class Pair : public Library {
                         std::to_string(features_), std::to_string(classes_)} +
                 acts);
   }
+  std::unique_ptr<Net> net_;
+  size_t samples_ = 0, features_ = 0, classes_ = 0;
+};
+
+// And its trainer beside it, on the same data.
+class Pair : public Driven {
+ protected:
+  void prepare(const std::string& name, const Strings& more = {}, const std::string& optimizer = "") {
+    Net net(name);
+    if (!optimizer.empty()) net.optimizer = optimizer;
+    expect_good(net.compile_command(dir_ / "trainer", more));
+    prepare_library(net, more);
+  }
   void train(int steps, const std::string& checkpoint, const Strings& more = {}) {
     expect_good(Strings{dir_ / "trainer", "train", "--data", net_->data + "/data.npy", "--labels",
                         net_->data + "/labels.npy", "--steps", std::to_string(steps), "--checkpoint",
@@ -77,8 +88,6 @@ class Pair : public Library {
   void expect_same(const std::string& a, const std::string& b) {
     EXPECT_TRUE(read_file(dir_ / a) == read_file(dir_ / b)) << a << " and " << b << " differ";
   }
-  std::unique_ptr<Net> net_;
-  size_t samples_ = 0, features_ = 0, classes_ = 0;
 };
 
 // Over the end of an epoch; with threads that share the work unevenly; with a caller that rounds upwards.
@@ -103,11 +112,11 @@ TEST_F(Pair, SameBitsAsTheTrainer) {
 }
 
 // What is planned is what is used: nothing beyond it, which the guards show, and all of it.
-TEST_F(Pair, TheArenaIsUsedToItsEnd) {
+TEST_F(Driven, TheArenaIsUsedToItsEnd) {
   for (const char* name :
        {"mlp", "lenet", "bn_cnn", "mobile", "dropped", "twice", "size_5x7", "size_33x17", "ds_cnn", "tcn"}) {
     SCOPED_TRACE(name);
-    prepare(name);
+    prepare_library(Net(name));
     drive({"threads=2", "train=2", "eval", "full"});
     ASSERT_FALSE(HasFatalFailure());
   }
@@ -176,13 +185,13 @@ SECTIONS {{
 }
 
 // Whatever is trained.
-TEST_F(Pair, TheArenaOfASchemeIsUsedToItsEnd) {
+TEST_F(Driven, TheArenaOfASchemeIsUsedToItsEnd) {
   const std::string quarter = std::string(kSourceDir) + "/tests/train/schemes/quarter.toml";
   for (const char* name : {"bn_cnn", "mobile", "ds_cnn", "size_33x17"})
     for (const std::string& scheme : {std::string("full"), std::string("head"), std::string("bias-only"),
                                       std::string("last:2"), quarter}) {
       SCOPED_TRACE(name + (" " + scheme));
-      prepare(name, {"--bn", "frozen", "--sparse-scheme", scheme});
+      prepare_library(Net(name), {"--bn", "frozen", "--sparse-scheme", scheme});
       drive({"threads=2", "train=2", "eval", "full"});
       ASSERT_FALSE(HasFatalFailure());
     }

@@ -77,6 +77,19 @@ void compile(const Net& net, const TempDir& dir, const std::vector<std::string>&
   ASSERT_EQ(ran.status, 0) << ran.err;
 }
 
+std::string program_of(const Net& net, const std::vector<std::string>& flags) {
+  TempDir dir;
+  std::string text;
+  for (const char* stage : {"loops", "plan"}) {
+    std::vector<std::string> more = flags;
+    more.insert(more.end(), {"--emit", stage});
+    Ran ran = run(net.compile_command(dir / stage, more));
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    text += read_file(dir / stage);
+  }
+  return text;
+}
+
 std::vector<std::string> emulated(const std::vector<std::string>& emulator, std::vector<std::string> argv) {
   if (!emulator.empty() && emulator.back() == "-kernel") {  // a board, whose words stand in one argument
     std::string line;

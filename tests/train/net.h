@@ -49,6 +49,8 @@ Trained run_trainer(const Net&, const TempDir&, int steps, const std::vector<std
 // What runs a trainer's command line in an emulator.
 std::vector<std::string> emulated(const std::vector<std::string>& emulator, std::vector<std::string> argv);
 void compile(const Net&, const TempDir&, const std::vector<std::string>& flags = {});
+// Kernels and where everything lies, as text: programs of which these are the same do the same.
+std::string program_of(const Net&, const std::vector<std::string>& flags = {});
 
 // What a tensor holds in the model's file.
 Array initial(const Graph&, const std::string& name);
