@@ -21,21 +21,25 @@ POCKC = os.environ.get('POCKC', f'{HERE}/../../build/release/tools/pockc')
 MODELS = {
     'mlp': ('digits', ['--batch', '16', '--optimizer', 'adamw:lr=0.01', '--input-scale', '0.0625']),
     'lenet': ('lenet', ['--batch', '4', '--optimizer', 'sgd:lr=0.05,momentum=0.9']),
+    'mcunet': ('mcunet', ['--batch', '1', '--optimizer', 'sgd:lr=0.01', '--input-scale', '0.00390625',
+                          '--sparse-scheme', f'{HERE}/mcunet.toml']),
     'mobile': ('mobile', ['--batch', '4', '--optimizer', 'sgd:lr=0.01', '--sparse-scheme', 'expand-convs:2:0.5']),
 }
 
 
-def make_digits(folder):
-    """64-32-10, with images that are noise: what is learned does not matter here."""
+def make(folder):
+    """The nets that are no files, with images that are noise: what is learned does not matter here."""
     import numpy
     import onnx
-    sys.path.insert(0, f'{HERE}/../boards')
+    sys.path[:0] = [f'{HERE}/../boards', f'{HERE}/../models']
     import digits
-    os.makedirs(folder)
-    onnx.save(digits.model(), f'{folder}/model.onnx')
+    import mcunet
     random = numpy.random.default_rng(0)
-    numpy.save(f'{folder}/data.npy', random.integers(0, 17, (96, 64), numpy.uint8))
-    numpy.save(f'{folder}/labels.npy', random.integers(0, 10, 96, numpy.uint8))
+    for name, model, shape in ('digits', digits.model(), (96, 64)), ('mcunet', mcunet.model(0), (8, 3, 128, 128)):
+        os.makedirs(f'{folder}/{name}')
+        onnx.save(model, f'{folder}/{name}/model.onnx')
+        numpy.save(f'{folder}/{name}/data.npy', random.integers(0, 17, shape, numpy.uint8))
+        numpy.save(f'{folder}/{name}/labels.npy', random.integers(0, 10, shape[0], numpy.uint8))
 
 
 def hash_of(target, model, steps, folder, sources):
@@ -62,7 +66,7 @@ def hash_of(target, model, steps, folder, sources):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--models', default=','.join(MODELS))
+    parser.add_argument('--models', default='mlp,lenet,mobile', help='there is mcunet, too')
     parser.add_argument('--targets', default='')
     parser.add_argument('--steps', type=int, default=20)
     parser.add_argument('--jobs', type=int, default=os.cpu_count())
@@ -76,9 +80,9 @@ def main():
         print(f'skipped: {", ".join(sorted(missing))} is not installed')
         return 77
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(args.jobs) as pool:
-        sources = {net: f'{NETS}/{net}' for net, _ in MODELS.values()}
-        sources['digits'] = f'{folder}/digits'
-        make_digits(sources['digits'])
+        make(folder)
+        sources = {net: f'{folder}/{net}' if os.path.exists(f'{folder}/{net}') else f'{NETS}/{net}'
+                   for net, _ in MODELS.values()}
         running = {(t['name'], m): pool.submit(hash_of, t, m, args.steps, folder, sources) for t in targets for m in models}
         print(f'{"target":16}' + ''.join(f'{m:14}' for m in models))
         wrong = []
