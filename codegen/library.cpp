@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "checkpoint.h"
 #include "pock/codegen/runtime_bitcode.h"
 #include "pock/support/diag.h"
 #include "tables.h"
@@ -139,13 +140,13 @@ std::string library_header(const Program& p) {
                    p.options.recipe.optimizer.name, POCK_VERSION, p.options.target.cpu, kept_text(p))},
       {"constants",
        fmt::format("// Samples in a batch, tensors, and bytes: of the blocks and their alignment, and of the "
-                   "longest checkpoint.\n"
+                   "longest checkpoint and of a slot.\n"
                    "#define {0}_BATCH {1}\n#define {0}_TENSORS {2}\n#define {0}_ALIGN {3}\n"
                    "#define {0}_ARENA_BYTES {4}\n#define {0}_PARAMS_BYTES {5}\n#define {0}_STATE_BYTES {6}\n"
-                   "#define {0}_SAVE_BYTES {7}\n{8}",
+                   "#define {0}_SAVE_BYTES {7}\n#define {0}_SLOT_BYTES {8}\n{9}",
                    lib, p.batch, tensor_rows(p).size() + gradient_rows(p).size(), kBlockAlignment,
                    library_arena_bytes(p), block_bytes(p.params.bytes), block_bytes(p.state.bytes),
-                   save_bytes(p), stack_text(p))},
+                   save_bytes(p), POCK_SLOT_HEAD + p.params.bytes + p.state.bytes, stack_text(p))},
       {"hypers", hypers_text(p)},
       {"internal", fmt::format("  float internal[{}];\n", 1 + p.train->scalars().size())},
       {"terms", fmt::format("  double terms[{}];\n", 2 * loss_rows(p).size())},

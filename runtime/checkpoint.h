@@ -34,6 +34,8 @@ extern const char pock_fact_names[POCK_FACTS][12];
 extern const char pock_checkpoint_format[];  // the value of POCK_FORMAT
 uint32_t pock_crc32(uint32_t crc, const uint8_t* bytes, uint64_t n);
 
+enum { POCK_SLOT_HEAD = 128 };  // bytes in front of the blocks in a slot of a library
+
 // How every checkpoint goes on behind its length; the eight digits of pock_header_crc() follow.
 extern const char pock_checkpoint_start[];
 enum { POCK_START_BYTES = 33, POCK_CRC_AT = 8 + POCK_START_BYTES };

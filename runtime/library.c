@@ -43,7 +43,8 @@ const char* pock_lib_explain(int status) {
       [pock_lib_NOT_FINITE] = "the loss, the gradient or a weight is not finite",
       [pock_lib_NO_ROOM] = "the buffer is too small",
       [pock_lib_DAMAGED] = "the checkpoint is damaged or truncated",
-      [pock_lib_FOREIGN] = "the checkpoint is not of this model, or was trained otherwise"};
+      [pock_lib_FOREIGN] = "the checkpoint is not of this model, or was trained otherwise",
+      [pock_lib_BAD_STORAGE] = "the storage of the slots cannot be read, erased or written"};
   return status >= 0 && status < (int)(sizeof lines / sizeof *lines) ? lines[status] : "no status";
 }
 
@@ -335,4 +336,105 @@ int pock_lib_load(pock_lib_trainer* t, const void* from, size_t length, char* re
 
 int pock_lib_load_weights(pock_lib_trainer* t, const void* from, size_t length, char* reason, size_t room) {
   return load_and_say(t, from, length, true, reason, room);
+}
+
+// ---- Slots
+//
+// A slot is erased, then its blocks are written, and last its head, which makes it count. So whenever the power goes, the
+// other slot has what was stored before; of two that are whole the later one holds.
+
+struct head {
+  uint32_t made_by;  // identity(): whose record it is, and how it lies in memory
+  uint32_t crc;      // of the blocks
+  uint64_t number;   // counts the records
+  struct pock_progress progress;
+  char padding[POCK_SLOT_HEAD - 24 - sizeof(struct pock_progress)];
+  uint32_t reserved, head_crc;  // of all before
+};
+_Static_assert(sizeof(struct head) == POCK_SLOT_HEAD, "so much stands in front of the blocks");
+
+static uint32_t add(uint32_t crc, const void* bytes, uint64_t n) { return pock_crc32(crc, bytes, n); }
+
+static uint32_t head_crc(const struct head* head) { return add(0, head, offsetof(struct head, head_crc)); }
+
+static uint32_t identity(void) {
+  const struct pock_program* p = &pock_program;
+  const char* texts[POCK_BATCH];
+  pock_checkpoint_texts(p, texts);
+  uint32_t crc = 0;
+  for (int i = 0; i < POCK_BATCH; ++i) crc = add(crc, texts[i], pock_length(texts[i]));
+  for (uint32_t i = 0; i < p->tensor_count; ++i) {
+    const struct pock_tensor* t = &p->tensors[i];
+    crc = add(crc, &t->offset, sizeof t->offset);
+    crc = add(crc, t->dims, (t->rank + 2u * t->walk_rank) * sizeof *t->dims);
+  }
+  return crc;
+}
+
+// Goes over the blocks of a slot, and gives their checksum. Where they are not to be `kept` they pass through the arena.
+static bool read_blocks(const pock_lib_trainer* t, const pock_lib_storage* s, int slot, bool kept,
+                        uint32_t* crc) {
+  const struct pock_program* p = &pock_program;
+  char* const blocks[] = {t->params, t->state};
+  const uint64_t bytes[] = {p->params_bytes, p->state_bytes};
+  uint32_t at = sizeof(struct head);
+  *crc = 0;
+  for (int i = 0; i < 2; ++i)
+    for (uint64_t done = 0, n; done < bytes[i]; done += n, at += (uint32_t)n) {
+      n = bytes[i] - done < p->arena_bytes ? bytes[i] - done : p->arena_bytes;
+      char* to = kept ? blocks[i] + done : t->arena;
+      if (s->read(s->context, slot, at, to, (uint32_t)n)) return false;
+      *crc = add(*crc, to, n);
+    }
+  return true;
+}
+
+// The slot of the last record that is whole and the library's own, or -1.
+static int last_record(const pock_lib_trainer* t, const pock_lib_storage* s, struct head* last,
+                       bool* foreign) {
+  int found = -1;
+  for (int slot = 0; slot < 2; ++slot) {
+    struct head head;
+    uint32_t crc;
+    if (s->read(s->context, slot, 0, &head, sizeof head) || head.head_crc != head_crc(&head)) continue;
+    if (head.made_by != identity()) {
+      *foreign = true;
+      continue;
+    }
+    if (found >= 0 && head.number < last->number) continue;
+    if (!read_blocks(t, s, slot, false, &crc) || crc != head.crc) continue;
+    found = slot;
+    *last = head;
+  }
+  return found;
+}
+
+int pock_lib_store(const pock_lib_trainer* t, const pock_lib_storage* s) {
+  const struct pock_program* p = &pock_program;
+  const struct pock_buffers m = memory(t);
+  if (pock_not_finite(p, &m)) return pock_lib_NOT_FINITE;
+  struct head head = {0};
+  bool foreign = false;
+  const int last = last_record(t, s, &head, &foreign), slot = last == 0;
+  head = (struct head){.made_by = identity(), .number = head.number + 1, .progress = *progress(t)};
+  head.progress.batches = 0;
+  head.crc = add(add(0, m.params, p->params_bytes), m.state, p->state_bytes);
+  head.head_crc = head_crc(&head);
+  const uint32_t params = (uint32_t)p->params_bytes, state = (uint32_t)p->state_bytes;
+  const bool good = !s->erase(s->context, slot) &&
+                    (!params || !s->write(s->context, slot, sizeof head, m.params, params)) &&
+                    (!state || !s->write(s->context, slot, sizeof head + params, m.state, state)) &&
+                    !s->write(s->context, slot, 0, &head, sizeof head);
+  return good ? pock_lib_OK : pock_lib_BAD_STORAGE;
+}
+
+int pock_lib_restore(pock_lib_trainer* t, const pock_lib_storage* s) {
+  struct head head;
+  bool foreign = false;
+  const int slot = last_record(t, s, &head, &foreign);
+  if (slot < 0) return foreign ? pock_lib_FOREIGN : pock_lib_DAMAGED;
+  uint32_t crc;
+  if (!read_blocks(t, s, slot, true, &crc) || crc != head.crc) return pock_lib_BAD_STORAGE;
+  *progress(t) = head.progress;
+  return pock_lib_OK;
 }

@@ -23,9 +23,10 @@ enum pock_lib_status {
   // The loss is infinite or no number, or the gradient where it is measured: the step was given up; or a weight is:
   // nothing was saved.
   pock_lib_NOT_FINITE,
-  pock_lib_NO_ROOM,  // the buffer is too small
-  pock_lib_DAMAGED,  // a checkpoint that was truncated or changed: nothing was loaded
-  pock_lib_FOREIGN   // a checkpoint of another model, or of one trained otherwise: nothing was loaded
+  pock_lib_NO_ROOM,     // the buffer is too small
+  pock_lib_DAMAGED,     // a checkpoint that was truncated or changed: nothing was loaded
+  pock_lib_FOREIGN,     // a checkpoint of another model, or of one trained otherwise: nothing was loaded
+  pock_lib_BAD_STORAGE  // what the caller's storage answered
 };
 const char* pock_lib_explain(int status);  // one line for people
 
@@ -109,6 +110,22 @@ int pock_lib_save(const pock_lib_trainer* t, void* to, size_t room, size_t* leng
 int pock_lib_load(pock_lib_trainer* t, const void* from, size_t length, char* reason, size_t room);
 // Takes over its weights and statistics alone, of a run that may have trained others or otherwise.
 int pock_lib_load_weights(pock_lib_trainer* t, const void* from, size_t length, char* reason, size_t room);
+
+// Checkpoints without files: two slots of pock_lib_SLOT_BYTES each, in flash for instance, through functions of the caller's
+// that return 0 when they are done. Places and numbers of bytes are multiples of 64, and what is written was erased and
+// is written once.
+typedef struct pock_lib_storage {
+  void* context;
+  int (*read)(void* context, int slot, uint32_t at, void* to, uint32_t n);
+  int (*erase)(void* context, int slot);
+  int (*write)(void* context, int slot, uint32_t at, const void* from, uint32_t n);
+} pock_lib_storage;
+
+// Into the slot that does not hold the last good record. Uses the arena. Whenever the power goes meanwhile, that record or
+// the new one is there. Only this library reads it: it holds the blocks as they are.
+int pock_lib_store(const pock_lib_trainer* t, const pock_lib_storage* storage);
+// Goes on from the last good record; pock_lib_DAMAGED where there is none. Uses the arena.
+int pock_lib_restore(pock_lib_trainer* t, const pock_lib_storage* storage);
 
 #ifdef __cplusplus
 }

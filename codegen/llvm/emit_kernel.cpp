@@ -203,7 +203,8 @@ class KernelEmitter {
     llvm::IRBuilder<> entry(entry_, entry_->begin());
     auto* room = entry.CreateAlloca(llvm::ArrayType::get(type, buffer->type.elements() * s.width), nullptr,
                                     buffer->name);
-    room->setAlignment(llvm::Align(64));
+    // A stack that had to be aligned further would be deeper than its frames.
+    room->setAlignment(llvm::Align(target_.bare() ? 8 : 64));
     s.pointer = room;
     slots_[buffer.get()] = s;
   }
@@ -555,7 +556,49 @@ class KernelEmitter {
 
   // Values that the current statement has computed. Loads are among them: nothing is stored before its end.
   void begin_statement() { cache_.clear(), owned_.clear(); }
-  const Expr& expanded(const Expr& e) { return owned_.emplace_back(loop::expand_math(e)); }
+  const Expr& expanded(const Expr& e) {
+    return target_.vectors ? owned_.emplace_back(loop::expand_math(e)) : e;
+  }
+
+  // exp and the like are many instructions. Where no vectors compute several at once all kernels call one function, which
+  // the module has already or gets. Null for other operations.
+  llvm::Function* math_function(const Expr& e) {
+    if (target_.vectors || e->type != DType::f32 || e->args.empty() || e->op == ScalarOp::load)
+      return nullptr;
+    std::vector<Expr> args;  // loads that stand for the parameters
+    for (const Expr& a : e->args)
+      args.push_back(loop::load(std::make_shared<loop::Buffer>(loop::Buffer{"x", Type{a->type, {}}}), {}));
+    const Expr plain = loop::make(e->op, args, e->type), arithmetic = loop::expand_math(plain);
+    if (arithmetic.get() == plain.get()) return nullptr;
+    const std::string name = fmt::format("pock_{}_f32", static_cast<int>(e->op));
+    if (llvm::Function* known = module_.getFunction(name)) return known;
+    return KernelEmitter(module_, target_, kernel_, name).function_of(args, arithmetic);
+  }
+
+  llvm::Function* function_of(const std::vector<Expr>& args, const Expr& value) {
+    const std::vector<llvm::Type*> types(args.size(), b_.getFloatTy());
+    function_ = llvm::Function::Create(llvm::FunctionType::get(b_.getFloatTy(), types, false),
+                                       llvm::Function::InternalLinkage, name_, module_);
+    set_attributes(*function_, target_);
+    function_->addFnAttr(llvm::Attribute::NoInline);
+    function_->setDoesNotAccessMemory();
+    b_.SetInsertPoint(BasicBlock::Create(context(), "entry", function_));
+    for (size_t i = 0; i < args.size(); ++i)
+      cache_[args[i].get()] = function_->getArg(static_cast<unsigned>(i));
+    b_.CreateRet(emit(value));
+    return function_;
+  }
+
+  Value* call_math(llvm::Function* function, const std::vector<Value*>& operands) {
+    if (lanes_of(operands[0]) == 0) return b_.CreateCall(function, operands);
+    Value* result = llvm::PoisonValue::get(operands[0]->getType());
+    for (unsigned lane = 0; lane < lanes_; ++lane) {
+      std::vector<Value*> of_lane;
+      for (Value* v : operands) of_lane.push_back(b_.CreateExtractElement(v, lane));
+      result = b_.CreateInsertElement(result, b_.CreateCall(function, of_lane), lane);
+    }
+    return result;
+  }
 
   const Binding& bound(const Var* v) {
     auto found = env_.find(v);
@@ -598,6 +641,12 @@ class KernelEmitter {
         break;
       default:
         for (const Expr& a : e->args) v.push_back(emit(a));
+        if (llvm::Function* function = math_function(e)) {
+          const bool wide = std::any_of(v.begin(), v.end(), [](Value* x) { return lanes_of(x) > 0; });
+          for (Value*& x : v)
+            if (wide) x = spread(b_, x, lanes_);
+          return call_math(function, v);
+        }
     }
     return emit_operation(b_, target_, *e, std::move(v));
   }

@@ -29,7 +29,7 @@ def symbols(path):
     return found
 
 
-def constant_bytes(path):
-    """Of code and constants: what stands in the flash."""
-    return sum(size for _, flags, _, size, _ in sections(open(path, 'rb').read()).values()
-               if flags & 2 and not flags & 1)  # SHF_ALLOC, SHF_WRITE
+def code_and_constants(path):
+    """Bytes of both."""
+    kept = [(flags, size) for _, flags, _, size, _ in sections(open(path, 'rb').read()).values() if flags & 2]  # SHF_ALLOC
+    return sum(size for flags, size in kept if flags & 4), sum(size for flags, size in kept if not flags & 5)  # EXECINSTR, WRITE
