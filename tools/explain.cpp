@@ -207,7 +207,7 @@ std::vector<std::pair<std::string, StepCost>> ladder(const Graph& model, const P
     rungs.emplace_back(name, Costs(*program_graphs(model, options, {disabled, nullptr}).train).run());
   };
   for (const Pass& p : training_pipeline())
-    if (p.optional) {
+    if (p.optional || p.rounds) {
       std::string flag = std::string("--no-") + p.name;
       std::replace(flag.begin(), flag.end(), '_', '-');
       without(flag, {p.name});

@@ -26,18 +26,19 @@ using namespace pock;
 // --no-NAME for everything that may be left out: optional passes and switches of the code generator.
 void add_switches(CLI::App* app, std::set<std::string>* disabled) {
   std::set<std::string> seen;
-  auto add = [&](const std::string& name, const std::string& what) {
+  auto add = [&](const std::string& name, const std::string& what, bool rounds = false) {
     if (!seen.insert(name).second) return;
     std::string flag = "--no-" + name, dashed = flag;
     for (char& c : dashed)
       if (c == '_') c = '-';
     app->add_flag_callback(
            dashed == flag ? flag : dashed + "," + flag, [=] { disabled->insert(name); }, what)
-        ->group("Leave out (the result keeps its bits)");
+        ->group(rounds ? "Leave out (the result is rounded differently)"
+                       : "Leave out (the result keeps its bits)");
   };
   for (const auto* pipeline : {&training_pipeline(), &inference_pipeline()})
     for (const Pass& pass : *pipeline)
-      if (pass.optional) add(pass.name, std::string("leave out: ") + pass.why);
+      if (pass.optional || pass.rounds) add(pass.name, std::string("leave out: ") + pass.why, pass.rounds);
   for (const CodegenSwitch& s : kCodegenSwitches) add(s.name, s.without);
 }
 

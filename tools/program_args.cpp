@@ -97,6 +97,8 @@ Prepared prepare(const ProgramArgs& args) {
   say_choices(args, *model, p.options.losses, passes.recipe.optimizer);
 
   RunOptions run{args.disabled, nullptr};
+  // Transformed filters take memory, of which a machine without a system has little.
+  if (p.options.target.bare()) run.disabled.insert("winograd");
   run.after = [&](const std::string& pass, const Graph& g) {
     for (const std::string& name : args.print_after)
       if (name == pass) say(fmt::format("# after {}\n{}", pass, print(g)));

@@ -115,7 +115,7 @@ std::string emit(Program& program, Emit what) {
   std::unique_ptr<llvm::TargetMachine> machine = make_machine(
       target, module, what == Emit::exe || target.bare() ? Addresses::fixed : Addresses::relative);
 
-  std::vector<std::vector<Phase>> phases;
+  std::vector<Phases> phases;
   std::vector<std::vector<std::string>> names;
   for (size_t i = 0; i < program.kernels.size(); ++i) {
     const loop::Kernel& kernel = program.kernels[i].scheduled;

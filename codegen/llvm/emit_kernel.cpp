@@ -122,13 +122,19 @@ class KernelEmitter {
                 const std::string& name)
       : module_(module), target_(target), kernel_(kernel), name_(name), b_(module.getContext()) {}
 
-  std::vector<Phase> run() {
+  Phases run() {
+    const std::vector<Stmt>* body = &kernel_.body;
+    if (const Stmt* s = loop::repeated(kernel_); s && has_parallel(s->body)) {
+      around_ = s;
+      body = &s->body;
+      phases_.times = loop::trips(*s);
+    }
     std::vector<Stmt> serial;
     auto flush = [&] {
       if (!serial.empty()) phase(1, [&] { statements(serial); });
       serial.clear();
     };
-    for (const Stmt& s : kernel_.body) {
+    for (const Stmt& s : *body) {
       if (s.kind != StmtKind::loop || s.mode != LoopMode::parallel) {
         serial.push_back(s);
         continue;
@@ -162,11 +168,22 @@ class KernelEmitter {
     slots_.clear();
     stack_bytes_ = 0;
     b_.SetInsertPoint(first);
+    if (around_) bind_time();
     body();
     b_.CreateRetVoid();
     b_.SetInsertPoint(entry_);
     b_.CreateBr(first);
     phases_.push_back({function_, iterations});
+  }
+
+  static bool has_parallel(const std::vector<Stmt>& body) {
+    return std::any_of(body.begin(), body.end(), [](const Stmt& s) { return s.mode == LoopMode::parallel; });
+  }
+
+  void bind_time() {
+    Value* where = b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), function_->getArg(0), kernel_.args.size());
+    Value* number = b_.CreatePtrToInt(b_.CreateLoad(b_.getPtrTy(), where), b_.getInt64Ty());
+    env_[around_->var.get()] = {.value = number, .depth = 0, .range = {0, phases_.times - 1}};
   }
 
   // --- memory
@@ -863,7 +880,8 @@ class KernelEmitter {
   llvm::IRBuilder<> b_;
   llvm::Function* function_ = nullptr;
   BasicBlock* entry_ = nullptr;
-  std::vector<Phase> phases_;
+  Phases phases_;
+  const Stmt* around_ = nullptr;  // the loop of a repeated kernel
   std::unordered_map<const loop::Buffer*, Slot> slots_;
   int64_t stack_bytes_ = 0;
   std::unordered_map<const Var*, Binding> env_;
@@ -903,8 +921,8 @@ class KernelEmitter {
 
 }  // namespace
 
-std::vector<Phase> emit_kernel(llvm::Module& module, const Target& target, const loop::Kernel& kernel,
-                               const std::string& name) {
+Phases emit_kernel(llvm::Module& module, const Target& target, const loop::Kernel& kernel,
+                   const std::string& name) {
   return KernelEmitter(module, target, kernel, name).run();
 }
 

@@ -20,8 +20,12 @@ struct Phase {
   llvm::Function* function = nullptr;  // a pock_kernel (runtime/pock.h)
   int64_t iterations = 1;
 };
+// Of a repeated kernel, all of them `times` times, with the number of the time behind the kernel's arguments.
+struct Phases : std::vector<Phase> {
+  int64_t times = 1;
+};
 
 // Adds the kernel's functions to the module, with internal linkage, as NAME, NAME.1, ...
-std::vector<Phase> emit_kernel(llvm::Module&, const Target&, const loop::Kernel&, const std::string& name);
+Phases emit_kernel(llvm::Module&, const Target&, const loop::Kernel&, const std::string& name);
 
 }  // namespace pock

@@ -229,7 +229,7 @@ std::string weights_symbol(const Program& program) {
   return library.empty() ? "pock_weights" : library + "_pock_weights";
 }
 
-void emit_program(llvm::Module& module, const Program& program, const std::vector<std::vector<Phase>>& phases,
+void emit_program(llvm::Module& module, const Program& program, const std::vector<Phases>& phases,
                   bool has_blocks) {
   Tables(module, program, has_blocks).emit(emit_entry_points(module, program, phases));
 }

@@ -14,7 +14,6 @@ std::string weights_symbol(const Program&);
 
 // Adds `pock_program` to the module. `phases[i]` are those of program.kernels[i]. `has_blocks`: and the memory that it works
 // in, pock_arena and others.
-void emit_program(llvm::Module&, const Program&, const std::vector<std::vector<Phase>>& phases,
-                  bool has_blocks);
+void emit_program(llvm::Module&, const Program&, const std::vector<Phases>& phases, bool has_blocks);
 
 }  // namespace pock

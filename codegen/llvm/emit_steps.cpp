@@ -23,7 +23,7 @@ using llvm::Value;
 
 class StepEmitter {
  public:
-  StepEmitter(llvm::Module& module, const Program& program, const std::vector<std::vector<Phase>>& phases)
+  StepEmitter(llvm::Module& module, const Program& program, const std::vector<Phases>& phases)
       : module_(module), p_(program), phases_(phases), b_(module.getContext()) {}
 
   EntryPoints run() {
@@ -107,13 +107,38 @@ class StepEmitter {
     size_t longest = 0;
     for (const KernelUse& use : uses)
       longest = std::max(longest, p_.kernels[use.kernel].scheduled.args.size());
-    Value* args = b_.CreateAlloca(llvm::ArrayType::get(pointer, longest));
+    Value* args = b_.CreateAlloca(llvm::ArrayType::get(pointer, longest + 1));
     for (const KernelUse& use : uses) {
       store_arguments(g, use, args);
-      for (const Phase& phase : phases_[use.kernel]) call(phase, args, body->getArg(1));
+      const Phases& phases = phases_[use.kernel];
+      const auto once = [&] {
+        for (const Phase& phase : phases) call(phase, args, body->getArg(1));
+      };
+      if (phases.times == 1)
+        once();
+      else
+        repeat(phases.times, args, p_.kernels[use.kernel].scheduled.args.size(), once);
     }
     b_.CreateRetVoid();
     return with_float_mode(name, body);
+  }
+
+  // The number of the time goes behind the arguments.
+  void repeat(int64_t times, Value* args, uint64_t behind, const std::function<void()>& body) {
+    BasicBlock* before = b_.GetInsertBlock();
+    BasicBlock* top = BasicBlock::Create(module_.getContext(), "time", before->getParent());
+    b_.CreateBr(top);
+    b_.SetInsertPoint(top);
+    llvm::PHINode* time = b_.CreatePHI(b_.getInt64Ty(), 2);
+    time->addIncoming(b_.getInt64(0), before);
+    b_.CreateStore(b_.CreateIntToPtr(time, b_.getPtrTy()),
+                   b_.CreateConstGEP1_64(b_.getPtrTy(), args, behind));
+    body();
+    Value* next = b_.CreateAdd(time, b_.getInt64(1));
+    time->addIncoming(next, b_.GetInsertBlock());
+    BasicBlock* after = BasicBlock::Create(module_.getContext(), "after", before->getParent());
+    b_.CreateCondBr(b_.CreateICmpSLT(next, b_.getInt64(times)), top, after);
+    b_.SetInsertPoint(after);
   }
 
   void store_arguments(const Graph& g, const KernelUse& use, Value* args) {
@@ -233,7 +258,7 @@ class StepEmitter {
 
   llvm::Module& module_;
   const Program& p_;
-  const std::vector<std::vector<Phase>>& phases_;
+  const std::vector<Phases>& phases_;
   llvm::IRBuilder<> b_;
   size_t used_ = 0;  // of the training graph's kernels, by parts
   Function* spread_ = nullptr;
@@ -246,7 +271,7 @@ class StepEmitter {
 }  // namespace
 
 EntryPoints emit_entry_points(llvm::Module& module, const Program& program,
-                              const std::vector<std::vector<Phase>>& phases) {
+                              const std::vector<Phases>& phases) {
   return StepEmitter(module, program, phases).run();
 }
 

@@ -14,6 +14,6 @@ struct EntryPoints {
   llvm::Constant *scalars, *forward, *backward, *norm, *update, *infer;  // null where there is no such part
 };
 
-EntryPoints emit_entry_points(llvm::Module&, const Program&, const std::vector<std::vector<Phase>>& phases);
+EntryPoints emit_entry_points(llvm::Module&, const Program&, const std::vector<Phases>& phases);
 
 }  // namespace pock

@@ -20,6 +20,9 @@ struct HostPhase {
   pock_kernel function;
   int64_t iterations;
 };
+struct HostPhases : std::vector<HostPhase> {
+  int64_t times = 1;
+};
 
 class Loaded : public HostKernels {
  public:
@@ -30,7 +33,9 @@ class Loaded : public HostKernels {
     std::vector<std::vector<std::pair<std::string, int64_t>>> names;
     for (size_t i = 0; i < kernels.size(); ++i) {
       names.emplace_back();
-      for (const Phase& phase : emit_kernel(module, target, kernels[i], fmt::format("kernel{}", i))) {
+      const Phases phases = emit_kernel(module, target, kernels[i], fmt::format("kernel{}", i));
+      kernels_.emplace_back().times = phases.times;
+      for (const Phase& phase : phases) {
         phase.function->setLinkage(llvm::GlobalValue::ExternalLinkage);
         names.back().emplace_back(phase.function->getName().str(), phase.iterations);
       }
@@ -40,25 +45,28 @@ class Loaded : public HostKernels {
     llvm::Error problem =
         jit_->addObjectFile(llvm::MemoryBuffer::getMemBufferCopy(to_object(module, *machine), "kernels"));
     POCK_CHECK(!problem, "{}", llvm::toString(std::move(problem)));
-    for (const auto& phases : names) {
-      kernels_.emplace_back();
-      for (const auto& [name, iterations] : phases)
-        kernels_.back().push_back({must(jit_->lookup(name)).toPtr<pock_kernel>(), iterations});
-    }
+    for (size_t i = 0; i < kernels.size(); ++i)
+      for (const auto& [name, iterations] : names[i])
+        kernels_[i].push_back({must(jit_->lookup(name)).toPtr<pock_kernel>(), iterations});
   }
 
   void run(int kernel, const std::vector<void*>& args, int pieces) const override {
     loop::FlushDenormals flush;
-    for (const HostPhase& phase : kernels_[kernel])
-      for (int64_t i = 0; i < pieces; ++i) {
-        const int64_t begin = phase.iterations * i / pieces, end = phase.iterations * (i + 1) / pieces;
-        if (begin < end) phase.function(args.data(), begin, end);
-      }
+    std::vector<void*> with_time = args;
+    with_time.push_back(nullptr);
+    for (int64_t time = 0; time < kernels_[kernel].times; ++time) {
+      with_time.back() = reinterpret_cast<void*>(time);  // as Phases has it
+      for (const HostPhase& phase : kernels_[kernel])
+        for (int64_t i = 0; i < pieces; ++i) {
+          const int64_t begin = phase.iterations * i / pieces, end = phase.iterations * (i + 1) / pieces;
+          if (begin < end) phase.function(with_time.data(), begin, end);
+        }
+    }
   }
 
  private:
   std::unique_ptr<llvm::orc::LLJIT> jit_;
-  std::vector<std::vector<HostPhase>> kernels_;
+  std::vector<HostPhases> kernels_;
 };
 
 }  // namespace

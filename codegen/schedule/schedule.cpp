@@ -50,7 +50,7 @@ class Scheduler {
     if (plain_.body.size() == front_ + 1 && starts_nest(plain_.body.back())) {
       Nest nest = find_nest(plain_.body.back());
       if (!nest.independent && !nest.sequential)
-        pointwise(nest);
+        pointwise();
       else if (nest.independent)
         lanes(nest);
       else
@@ -129,8 +129,11 @@ class Scheduler {
     return false;
   }
 
-  void pointwise(const Nest& nest) {
-    if (!attempt([&] { return transpose(); })) in_order(nest, false);
+  void pointwise() {
+    cut_blocks();
+    if (attempt([&] { return transpose(); })) return;
+    const loop::Kernel cut = now_;
+    in_order(find_nest(cut.body[front_]), false);
   }
 
   // Rows in the order of memory; what is the same for all of them is computed once, for a number of them or, where they
@@ -213,7 +216,6 @@ class Scheduler {
   // Where what is apart along the columns is side by side along rows: rows together, whose loads the code generator
   // turns.
   bool transpose() {
-    cut_blocks();
     const Nest nest = find_nest(now_.body[front_]);
     const size_t column = nest.axes.size() - 1, row = turned_row(nest, column);
     if (row == nest.axes.size()) return false;
@@ -782,13 +784,20 @@ class Scheduler {
   loop::Kernel now_;  // after steps_
 };
 
-}  // namespace
-
-loop::Schedule schedule_for(const loop::Kernel& k, const Target& t) {
+loop::Schedule schedule_of(const loop::Kernel& k, const Target& t) {
   // What waits beside each sum, such as values of the nodes behind it, is known only in the end.
   Scheduler scheduler(k, t, true);
   const loop::Schedule steps = scheduler.run();
   return scheduler.fits_stack() ? steps : Scheduler(k, t, false).run();
+}
+
+}  // namespace
+
+loop::Schedule schedule_for(const loop::Kernel& k, const Target& t) {
+  loop::Schedule steps;
+  for (const loop::Kernel& nest : loop::nests_apart(k))
+    for (loop::Step& step : schedule_of(nest, t)) steps.push_back(std::move(step));
+  return steps;
 }
 
 }  // namespace pock

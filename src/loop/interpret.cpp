@@ -372,4 +372,13 @@ void interpret(const Kernel& k, const std::vector<void*>& args, Precision p, boo
   }
 }
 
+Workspace::Workspace(const Kernel& k, Precision precision) {
+  for (const BufferRef& b : k.args) {
+    if (b->space != Space::workspace) continue;
+    const bool twice = precision == Precision::f64 && b->type.dtype == DType::f32;
+    memory_.emplace_back(b->type.bytes() * (twice ? 2 : 1), std::byte{0xff});
+  }
+  for (std::vector<std::byte>& m : memory_) pointers.push_back(m.data());
+}
+
 }  // namespace pock::loop

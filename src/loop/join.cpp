@@ -196,7 +196,7 @@ std::optional<Kernel> append(const Kernel& first, const BufferRef& stored, const
   const std::optional<Elements> e = elements(second.body);
   const std::optional<Place> from = e ? only_place(*e, with) : std::nullopt;
   Kernel k = with_args_of(first, first, second);
-  std::vector<Stmt>* body = storing_body(k.body, stored.get());
+  std::vector<Stmt>* body = storing_body(repeated(k) ? k.body[0].body : k.body, stored.get());
   if (!from || !body || stores(k.body, stored.get()) != 1) return {};
   const auto store = std::find_if(body->begin(), body->end(), [&](const Stmt& s) {
     return s.kind == StmtKind::store && s.buffer == stored;

@@ -85,9 +85,11 @@ class Verifier {
     index(s.hi);
     const std::string& name = s.var->name;
     POCK_CHECK(s.step > 0, "kernel {}: loop {} has step {}", kernel_.name, name, s.step);
-    if (s.mode == LoopMode::parallel)
-      POCK_CHECK(s.independent && depth_ == 0, "kernel {}: parallel loop {} is not an outermost `each`",
-                 kernel_.name, name);
+    if (s.mode == LoopMode::parallel) {
+      const int outermost = repeated(kernel_) ? 1 : 0;
+      POCK_CHECK(s.independent && depth_ == outermost,
+                 "kernel {}: parallel loop {} is not an outermost `each`", kernel_.name, name);
+    }
     if (s.mode == LoopMode::unroll)
       POCK_CHECK(is_constant(s.lo) && is_constant(s.hi),
                  "kernel {}: unrolled loop {} without constant bounds", kernel_.name, name);

@@ -5,6 +5,7 @@
 #include "rules.h"
 #include "sums.h"
 #include "window_rules.h"
+#include "winograd.h"
 
 namespace pock {
 namespace {
@@ -210,6 +211,7 @@ const OpDef kConv{
         [](const Node& n, int i) {
           return i != 1 ? -1 : n.integer("groups") > 1 && n.in(1)->type.dim(1) == 1 ? 0 : 1;
         },
+    .fewer_products = winograd_conv,
     .layouts = {Best::channels_last, Best::outputs_last, Best::channels_last},
 };
 
@@ -251,6 +253,7 @@ const OpDef kConvInputGrad{
       });
     }),
     .input_channels = [](const Node&, int i) { return i == 1 ? 0 : -1; },
+    .fewer_products = winograd_conv_input_grad,
     .layouts = {Best::channels_last, Best::inputs_last, Best::channels_last},
 };
 

@@ -101,7 +101,10 @@ void evaluate(const Node& n, Memory& m) {
   for (const Value* v : n.inputs()) args.push_back(m.at(v));
   for (const Value* v : n.results()) args.push_back(m.at(v));
   if (n.op->has_effect()) std::rotate(args.begin(), args.begin() + 1, args.end());
-  interpret(n.op->has_effect() ? lower_update(n) : lower_node(n), args, m.precision);
+  const loop::Kernel kernel = n.op->has_effect() ? lower_update(n) : lower_node(n);
+  loop::Workspace workspace(kernel, m.precision);
+  args.insert(args.end(), workspace.pointers.begin(), workspace.pointers.end());
+  interpret(kernel, args, m.precision);
 }
 
 namespace {

@@ -150,10 +150,10 @@ class Joining {
 
   void name_arguments() {
     loop::Replace r;
-    int ins = 0, outs = 0;
+    int ins = 0, outs = 0, spaces = 0;
     for (BufferRef& b : kernel_.args) {
       auto named = std::make_shared<loop::Buffer>(*b);
-      named->name = b->space == loop::Space::workspace ? "z"
+      named->name = b->space == loop::Space::workspace ? fmt::format("z{}", spaces++)
                     : b->space == loop::Space::in      ? fmt::format("in{}", ins++)
                                                        : fmt::format("out{}", outs++);
       r.buffers[b.get()] = named;

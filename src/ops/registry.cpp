@@ -7,8 +7,8 @@ namespace pock {
 const std::vector<const OpDef*>& all_ops() {
   static const OpList ops = [] {
     OpList all;
-    for (auto family : {pointwise_ops, activation_ops, reduce_ops, norm_ops, contraction_ops, window_ops,
-                        resize_ops, movement_ops, random_ops, loss_ops, update_ops}) {
+    for (auto family : {pointwise_ops, activation_ops, reduce_ops, norm_ops, contraction_ops, winograd_ops,
+                        window_ops, resize_ops, movement_ops, random_ops, loss_ops, update_ops}) {
       OpList list = family();
       all.insert(all.end(), list.begin(), list.end());
     }

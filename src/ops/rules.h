@@ -13,6 +13,7 @@ OpList activation_ops();
 OpList reduce_ops();
 OpList norm_ops();
 OpList contraction_ops();
+OpList winograd_ops();
 OpList window_ops();
 OpList resize_ops();
 OpList movement_ops();

@@ -102,6 +102,8 @@ TEST_P(Case, IterationsAreIndependent) {
     std::vector<void*> args;
     for (Value* v : n->inputs()) args.push_back(m.at(v));
     for (Value* v : n->results()) args.push_back(backwards.at(v));
+    loop::Workspace workspace(kernel);
+    args.insert(args.end(), workspace.pointers.begin(), workspace.pointers.end());
     interpret(kernel, args, Precision::f32, true);
     for (Value* v : n->results()) EXPECT_EQ(*backwards.raw(v), *m.raw(v)) << n->op->name.text;
   }
@@ -172,9 +174,8 @@ TEST_P(Case, SharingAKernelKeepsEveryBit) {
       Memory own;
       std::vector<void*> args;
       for (const Value* v : joined.args) args.push_back(v->node ? own.at(v) : m.at(v));
-      std::vector<std::vector<std::byte>> workspace;
-      for (size_t i = args.size(); i < joined.kernel.args.size(); ++i)
-        args.push_back(workspace.emplace_back(joined.kernel.args[i]->type.bytes(), std::byte{0xff}).data());
+      loop::Workspace workspace(joined.kernel);
+      args.insert(args.end(), workspace.pointers.begin(), workspace.pointers.end());
       interpret(joined.kernel, args, Precision::f32, seed >= 2);
       for (const Value* v : c.graph->outputs())
         EXPECT_EQ(*own.raw(v), *m.raw(v)) << loop::print(joined.kernel);

@@ -72,6 +72,18 @@ TEST_P(Bits, SwitchesAndOtherProcessor) {
   }
 }
 
+// Convolutions by fewer products, whole and in parts: the same bits from every schedule.
+TEST(FewerProducts, GiveTheSameBits) {
+  const Net net("wide");
+  const Trained want = train(net, 3, {}, {"--threads", "1"});
+  ASSERT_FALSE(want.bytes.empty());
+  for (const char* flag : {"--no-schedule", "--no-layout", "--no-fuse", "--cpu=x86-64-v3"})
+    expect_same(want, train(net, 3, {flag}, {"--threads", "4"}));
+  const Trained plain = train(net, 3, {"--no-winograd"}, {"--threads", "1"});
+  EXPECT_NE(plain.bytes, want.bytes);
+  for (size_t i = 0; i < want.losses.size(); ++i) EXPECT_NEAR(plain.losses[i], want.losses[i], 1e-5);
+}
+
 // Whether this machine has what runs the programs of a target.
 bool is_emulated(const Target& target) { return is_installed(target.emulator[0]); }
 

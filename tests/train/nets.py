@@ -181,6 +181,21 @@ class AnySize(nn.Module):
         return self.fc(torch.flatten(F.adaptive_avg_pool2d(x, 1), 1))
 
 
+class Wide(nn.Module):
+    """Channels and images large enough for convolutions by fewer products."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(3, 64, 3, stride=2, padding=1), nn.Conv2d(64, 64, 3, padding=1)
+        self.conv3, self.norm = nn.Conv2d(64, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64)
+        self.fc = nn.Linear(64, 5)
+
+    def forward(self, x):
+        x = torch.tanh(self.conv1(x))
+        x = x + torch.tanh(self.norm(self.conv3(torch.tanh(self.conv2(x)))))
+        return self.fc(torch.flatten(F.adaptive_avg_pool2d(x, 1), 1))
+
+
 @dataclasses.dataclass
 class Case:
     net: type
@@ -241,6 +256,7 @@ CASES = {
     "mobile": Case(Mobile, "sgd:lr=0.006,momentum=0.9,weight_decay=0.001", (3, 32, 32), 10, 8, np.int64, 15),
     "dropped": Case(Dropped, "sgd:lr=0.05,momentum=0.9", (2, 9, 11), 6, 7, np.int64, 17),
     "twice": Case(Twice, "sgd:lr=0.1", (2, 11, 13), 5, 8, np.int64, 16),
+    "wide": Case(Wide, "sgd:lr=0.05,momentum=0.9", (3, 33, 32), 5, 4, np.uint8, 18, batches=3, steps=30),
     "size_5x7": size_case(5, 7),
     "size_32x32": size_case(32, 32),
     "size_33x17": size_case(33, 17),

@@ -23,6 +23,14 @@ enum class Precision { f32, f64 };
 void interpret(const Kernel&, const std::vector<void*>& args, Precision = Precision::f32,
                bool reverse = false);
 
+// Memory for a kernel's workspace, full of NaN.
+struct Workspace {
+  explicit Workspace(const Kernel&, Precision = Precision::f32);
+  std::vector<void*> pointers;  // in the kernel's order
+ private:
+  std::vector<std::vector<std::byte>> memory_;
+};
+
 // Flush-to-zero, denormals-are-zero and round-to-nearest for the calling thread while it lives.
 class FlushDenormals {
  public:

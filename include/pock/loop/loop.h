@@ -20,7 +20,7 @@
 //
 // Rules. Loop bounds and indices are i64 expressions. A store to a rank-0 `reg` buffer is an assignment. A
 // `parallel` loop is an outermost `each`; such loops run over threads, one after the other, with all threads
-// joined in between. A `vector` loop is an `each` with constant bounds 0..W that holds no other one; the
+// joined in between. The body of a repeated kernel, which is one `for` around nothing but loops, counts as outermost. A `vector` loop is an `each` with constant bounds 0..W that holds no other one; the
 // bounds of loops inside it do not depend on its variable. `reg` buffers live in the loop body that declares
 // them.
 //
@@ -200,6 +200,9 @@ struct Kernel {
   std::vector<BufferRef> args;  // in, out, inout, workspace, in call order
   std::vector<Stmt> body;
 };
+
+// The loop of a repeated kernel, over 0..N with constant N; else null.
+const Stmt* repeated(const Kernel&);
 
 std::string print(const Kernel&);
 // Throws Error with line and column. print(parse_kernel(t)) == t for printed text.

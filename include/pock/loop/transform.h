@@ -94,6 +94,9 @@ int64_t staged_bytes(const Kernel&, const std::string& i, const std::string& z);
 // How many elements of the buffer a result sums up, where every load has along each axis a loop over all of it, so that
 // results along other axes read other elements; else 0.
 int64_t row_elements(const Kernel&, const BufferRef&);
+// A kernel of each nest, where some of them sum up what others fill; of a repeated kernel as the first time has it. Else
+// the kernel.
+std::vector<Kernel> nests_apart(const Kernel&);
 // Iterations of a loop, or -1 where their number is not constant.
 int64_t trips(const Stmt&);
 // exp, log, tanh, erf, pow in terms of the other operations (math.cpp).

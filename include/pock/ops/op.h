@@ -183,6 +183,8 @@ struct OpDef {
   std::vector<std::optional<Slice>> (*slices)(const Node&, const Slice&, Attrs* attrs) = nullptr;
   // Of input 0 only this mask counts: the result is input 1 where it holds, else input 2, or 0 where there is none.
   Value* (*test)(Builder&, const Node&) = nullptr;
+  // The same value by fewer products, where that pays; it is rounded differently. Else null.
+  Value* (*fewer_products)(Builder&, const Node&) = nullptr;
   int norm_scale = -1;  // normalisations: the input that scales; behind it stands the one that shifts
   // The result holds probabilities, or their logarithms: the loss that fits wants input 0, the logits, instead.
   Probability probability = Probability::none;

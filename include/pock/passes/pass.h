@@ -60,7 +60,8 @@ struct Pass {
   const char* name;
   PassFn run;
   const char* why;
-  bool optional;  // may be left out by --no-NAME; all optional passes keep every bit of the result
+  bool optional;        // may be left out by --no-NAME; all optional passes keep every bit of the result
+  bool rounds = false;  // may be left out, too, but then results are rounded differently
 };
 
 const std::vector<Pass>& training_pipeline();

@@ -28,6 +28,7 @@ int expand(Graph&, const PassOptions&);                   // all Expand operator
 int dce(Graph&, const PassOptions&);               // removes nodes whose results nobody reads
 int fold_constants(Graph&, const PassOptions&);    // computes nodes whose inputs are constants
 int cse(Graph&, const PassOptions&);               // one node where two compute the same
+int winograd(Graph&, const PassOptions&);          // convolutions by fewer products
 int slices(Graph&, const PassOptions&);            // computes no more of a gradient than is taken
 int immediate_update(Graph&, const PassOptions&);  // moves updates up to their last reader
 int recompute(Graph&, const PassOptions&);         // copies pointwise nodes into the backward part
