@@ -191,7 +191,7 @@ enum pock_verdict pock_check_checkpoint(const struct pock_program* program, cons
     return refuse(POCK_DAMAGED, why, "truncated inside the header, or not a safetensors file");
   size += 8;
   if (!pock_starts_checkpoint(bytes, size))
-    return refuse(POCK_DAMAGED, why, "is not a checkpoint of a pock trainer, or its start is damaged");
+    return refuse(POCK_DAMAGED, why, "is not a checkpoint, or its start is damaged");
   const char* text = (const char*)bytes;
   const struct piece checksum = {text + POCK_CRC_AT, 8};
   if (!is_crc(&checksum, pock_header_crc(bytes, size)))
@@ -199,7 +199,7 @@ enum pock_verdict pock_check_checkpoint(const struct pock_program* program, cons
   struct rest rest = {text + POCK_CRC_AT + 8, text + size};
   struct facts facts = {.best_loss = __builtin_inff()};
   if (!take(&rest, "\"") || !take_facts(&rest, program, &out->scratch, &facts) || !facts.same[POCK_FORMAT])
-    return refuse(POCK_FOREIGN, why, "is a checkpoint of a format that this program does not know");
+    return refuse(POCK_FOREIGN, why, "is a checkpoint of an unknown format");
   out->data = bytes + size;
   const uint64_t room = length - size, *n = facts.numbers;
   enum pock_verdict verdict = compare(program, out->weights_only, &facts, why);

@@ -48,7 +48,7 @@ static bool parse_idx(const uint8_t* bytes, uint64_t length, struct pock_array* 
                       struct pock_text* why) {
   uint8_t type = bytes[2], rank = bytes[3];
   if (type != 8 && type != 9) {
-    pock_format(why, "its elements are big-endian, which is not read; convert it to .npy");
+    pock_format(why, "its elements are big-endian; convert it to .npy");
     return false;
   }
   if (rank == 0 || rank > POCK_MAX_RANK || length < 4 + 4 * (uint64_t)rank) {
@@ -151,7 +151,7 @@ static bool parse_npy(const uint8_t* bytes, uint64_t length, struct pock_array* 
     return false;
   }
   // What is of use stands at its beginning; behind it are blanks.
-  const uint64_t read = header < HEADER - start ? header : HEADER - start;
+  const uint64_t read = !POCK_BOARD || header < HEADER - start ? header : HEADER - start;
   const struct npy h = {(const char*)bytes + start, (const char*)bytes + start + read};
   struct npy type, order, shape;
   char descr[24];
@@ -217,7 +217,7 @@ static bool convertible(uint8_t from, const struct pock_input* input) {
 // Elements from one on, in memory until the next call: `n`, or less where that is more than a part of the file.
 static const uint8_t* elements_at(const struct pock_array* array, uint64_t first, uint64_t* n) {
   const uint64_t size = pock_dtype_bytes(array->dtype);
-  if (array->data) return array->data + first * size;
+  if (!POCK_BOARD || array->data) return array->data + first * size;
   if (*n > array->stream->most / size) *n = array->stream->most / size;
   return array->stream->part(array->stream, array->start + first * size, *n * size);
 }
@@ -264,38 +264,31 @@ static bool is_channels_last(const struct pock_array* array, const struct pock_i
   return true;
 }
 
-// What the elements of an input may be, both inclusive.
-static void limits(const struct pock_input* input, int64_t* low, int64_t* high) {
-  *low = INT64_MIN, *high = INT64_MAX;
+struct pock_limits pock_limits_of(const struct pock_input* input) {
+  struct pock_limits l = {INT64_MIN, INT64_MAX, 0};
   if (input->classes > 0)
-    *low = input->lowest, *high = input->classes - 1;
+    l.low = input->lowest, l.high = input->classes - 1;
   else if (input->dtype == POCK_I32)
-    *low = INT32_MIN, *high = INT32_MAX;
+    l.low = INT32_MIN, l.high = INT32_MAX;
+  l.also = input->classes > 0 && input->ignored != INT64_MIN ? input->ignored : l.low;
+  return l;
 }
 
-static bool ignores(const struct pock_input* input) {
-  return input->classes > 0 && input->ignored != INT64_MIN;
-}
-
-bool pock_is_good(const struct pock_input* input, int64_t value) {
-  int64_t low, high;
-  limits(input, &low, &high);
-  return (value >= low && value <= high) || (ignores(input) && value == input->ignored);
+bool pock_is_good(const struct pock_limits* l, int64_t value) {
+  return (value >= l->low && value <= l->high) || value == l->also;
 }
 
 // Says which element is no class id, or does not fit the input's type.
 static void check_values(const struct pock_source* source, struct pock_text* why) {
-  const struct pock_input* input = source->input;
   if (!pock_is_whole(source->array.dtype)) return;
-  int64_t low, high;
-  limits(input, &low, &high);
+  const struct pock_limits l = pock_limits_of(source->input);
   for (uint64_t i = 0; i < source->array.count; ++i) {
     int64_t value = pock_whole_at(&source->array, i);
-    if (pock_is_good(input, value)) continue;
+    if (pock_is_good(&l, value)) continue;
     pock_format(why, "element %llu (sample %llu) is %lld, outside [%lld,%lld]", (unsigned long long)i,
-                (unsigned long long)(i / source->elements), (long long)value, (long long)low,
-                (long long)high);
-    if (ignores(input)) pock_format(why, " and not %lld, which is ignored", (long long)input->ignored);
+                (unsigned long long)(i / source->elements), (long long)value, (long long)l.low,
+                (long long)l.high);
+    if (l.also != l.low) pock_format(why, " and not %lld, which is ignored", (long long)l.also);
     return;
   }
 }
@@ -344,8 +337,8 @@ bool pock_open_dataset(const struct pock_program* program, const char* const* pa
     int64_t error = pock_open_stream(source->path, stream);
     if (error) {
       pock_format(&why, "cannot be opened: %s", pock_reason(error));
-    } else if (pock_parse_array(stream->bytes, stream->length, &source->array, &why)) {
-      if (stream->part) source->array.data = NULL, source->array.stream = stream;
+    } else if (pock_parse_array(stream->file.bytes, stream->file.length, &source->array, &why)) {
+      if (POCK_BOARD && stream->part) source->array.data = NULL, source->array.stream = stream;
       check_source(source, &why);
       if (why.length == 0 && !first) {
         first = source;
@@ -410,10 +403,12 @@ void pock_gather(const struct pock_dataset* set, uint64_t sample, uint32_t row, 
       memset(to, 0, n * size);
       continue;
     }
-    for (uint64_t k = 0, some; k < n; k += some) {
-      some = n - k;
+    uint64_t k = 0;
+    do {
+      uint64_t some = n - k;
       const uint8_t* from = elements_at(&source->array, sample * n + k, &some);
       convert(to + k * size, from, some, source->array.dtype, input->dtype);
-    }
+      k += some;
+    } while (POCK_BOARD && k < n);
   }
 }

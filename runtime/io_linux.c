@@ -46,10 +46,7 @@ void pock_unmap_file(struct pock_file* file) {
 }
 
 int64_t pock_open_stream(const char* path, struct pock_stream* stream) {
-  struct pock_file file;
-  const int64_t error = pock_map_file(path, &file);
-  *stream = (struct pock_stream){.bytes = file.bytes, .length = file.length};
-  return error;
+  return pock_map_file(path, &stream->file);
 }
 
 static bool is_one_file(const uint64_t a[32], const uint64_t b[32]) { return a[4] == b[4] && a[17] == b[17]; }

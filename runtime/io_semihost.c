@@ -73,9 +73,9 @@ enum { PART = 4096 };
 // Where reading goes on behind the last part, or the file is small, as much as there is room for; else no more than is
 // wanted, as a debugger may take long for each byte.
 static const uint8_t* read_part(struct pock_stream* s, uint64_t at, uint64_t n) {
-  uint8_t* room = (uint8_t*)s->bytes;
+  uint8_t* room = (uint8_t*)s->file.bytes;
   if (at >= s->begin && at + n <= s->begin + s->held) return room + (at - s->begin);
-  if (at == s->begin + s->held) n = s->length - at < PART ? s->length - at : PART;
+  if (at == s->begin + s->held) n = s->file.length - at < PART ? s->file.length - at : PART;
   s->begin = at;
   s->held = n;
   const uintptr_t place[] = {s->handle, (uintptr_t)at},
@@ -92,8 +92,8 @@ int64_t pock_open_stream(const char* path, struct pock_stream* s) {
   const uint32_t handle = (uint32_t)(fd - FIRST_FILE);
   const int32_t length = pock_semihost(SYS_FLEN, &handle);
   if (length < 0) return failed();
-  *s = (struct pock_stream){pock_reserve(PART), (uint32_t)length, read_part, PART, 0, 0, handle};
-  if (!s->bytes) return -12;
+  *s = (struct pock_stream){{pock_reserve(PART), (uint32_t)length}, read_part, PART, 0, 0, handle};
+  if (!s->file.bytes) return -12;
   if (length) read_part(s, 0, (uint32_t)length < PART ? (uint32_t)length : PART);
   return 0;
 }

@@ -103,8 +103,9 @@ static int take_batch(const pock_lib_trainer* t, const pock_lib_batch* batch, ui
     if (!arrays[i]) return pock_lib_BAD_BATCH;
     if (!pock_is_whole(input->dtype)) continue;
     const uint64_t count = input->bytes / pock_dtype_bytes(input->dtype) / p->batch * rows;
+    const struct pock_limits limits = pock_limits_of(input);
     for (uint64_t k = 0; k < count; ++k)
-      if (!pock_is_good(input, pock_whole_of((const uint8_t*)arrays[i], input->dtype, k)))
+      if (!pock_is_good(&limits, pock_whole_of((const uint8_t*)arrays[i], input->dtype, k)))
         return pock_lib_BAD_LABEL;
   }
   for (uint32_t i = 0; i < p->input_count; ++i) {

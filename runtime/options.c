@@ -21,15 +21,14 @@ static const struct option options[] = {
     {"--labels", "[OUTPUT=]FILE", "what they should give", TRAIN | EVAL, LABELS, FIELD(data)},
     {"--output", "[OUTPUT=]FILE",
      "write the model's output as .npy, a row for each sample;\n"
-     "once for each output that is wanted",
+     "repeatable",
      PREDICT, OUTPUT, FIELD(outputs)},
     {"--weights", "CHECKPOINT", "take parameters and statistics from a checkpoint", TRAIN | EVAL | PREDICT,
      NAME, FIELD(weights)},
     {"--epochs", "N", "train until N epochs are done (default 1)", TRAIN, COUNT, FIELD(epochs)},
-    {"--steps", "N", "or until N steps are done; what --resume goes on from counts", TRAIN, COUNT,
-     FIELD(steps)},
+    {"--steps", "N", "or N steps, with those before --resume", TRAIN, COUNT, FIELD(steps)},
     {"--lr", "X", "learning rate; short for --opt lr=X", TRAIN, NUMBER, 0},
-    {"--accumulate", "K", "batches a step, in a program compiled with --accumulate", TRAIN, NUMBER, 0},
+    {"--accumulate", "K", "batches a step, where compiled with --accumulate", TRAIN, NUMBER, 0},
     {"--opt", "KEY=VALUE", "another number of the optimizer; `info` lists them", TRAIN, OPT, 0},
     {"--seed", "S", "of the samples' order and randomness in the model", TRAIN, SEED, FIELD(seed)},
     {"--no-shuffle", NULL, "take the samples in the order of the file", TRAIN, FLAG, FIELD(no_shuffle)},
@@ -47,8 +46,8 @@ static const struct option options[] = {
     {"--resume", "FILE", "go on from a checkpoint; give the other options again", TRAIN, NAME, FIELD(resume)},
     {"--threads", "N", "at most as many as planned when compiled", TRAIN | EVAL | PREDICT, THREADS,
      FIELD(threads)},
-    {"--poison-arena", NULL, "fill the arena with NaN before each step: changes nothing",
-     TRAIN | EVAL | PREDICT, FLAG, FIELD(poison_arena)},
+    {"--poison-arena", NULL, "fill the arena with NaN before each step, for tests", TRAIN | EVAL | PREDICT,
+     FLAG, FIELD(poison_arena)},
     {"--log", "json", "JSON on standard output: an object a line", TRAIN | EVAL, LOG, FIELD(log_json)},
     {"--json", NULL, "as JSON", INFO, FLAG, FIELD(info_json)},
 };
@@ -208,9 +207,8 @@ static bool set_option(struct parser* p, const struct option* option, const char
     case THREADS:
       if (!set_count(option->name, value, 1, field)) return false;
       return o->threads <= pock_program.threads ||
-             pock_complain(
-                 "--threads %s: this program was planned for at most %d; compile it with --threads %s", value,
-                 (int)pock_program.threads, value);
+             pock_complain("--threads %s: compile it with --threads for more than %d", value,
+                           (int)pock_program.threads);
     case DURATION:
       return set_duration(option->name, value, field);
     case NAME:
@@ -255,7 +253,7 @@ static bool check_train(struct pock_options* o) {
   if (o->checkpoint_every && !o->checkpoint) return pock_complain("--checkpoint-every needs --checkpoint");
   if (o->patience && !o->evaluate) return pock_complain("--patience needs --eval-data");
   if (o->resume && o->weights)
-    return pock_complain("give --resume to go on with a run, or --weights to start one; not both");
+    return pock_complain("give --resume to go on, or --weights to start; not both");
   if (!o->epochs && !o->steps) o->epochs = 1;
   return true;
 }

@@ -27,14 +27,14 @@ static bool check_machine(void) {
 
 static bool reserve_memory(struct pock_trainer* t) {
   const struct pock_program* p = &pock_program;
-  if (p->memory) {
+  if (POCK_BOARD && p->memory) {
     t->memory = *p->memory;
   } else {
     uint64_t scalars = p->scalars_count * sizeof(float);
     char* at = pock_reserve(p->arena_bytes + p->params_bytes + p->state_bytes + scalars + 4 * 64);
     if (!at)
-      return pock_complain("there is no memory for the plan: arena %zu, parameters %zu, optimizer %zu",
-                           (size_t)p->arena_bytes, (size_t)p->params_bytes, (size_t)p->state_bytes);
+      return pock_complain("there is no memory for the plan, see trainer info: %zu bytes",
+                           (size_t)(p->arena_bytes + p->params_bytes + p->state_bytes));
     t->memory.arena = take(&at, p->arena_bytes);
     t->memory.params = take(&at, p->params_bytes);
     t->memory.state = take(&at, p->state_bytes);

@@ -23,14 +23,16 @@ size_t pock_length(const char* s);
 bool pock_equal(const char* a, const char* b);
 bool pock_starts(const char* s, const char* prefix);
 
-// Bytes of the longest path. Of a message too: it is cut.
+// POCK_BOARD: on a machine without a system, where the image holds the plan's blocks and files are read by the part.
+// POCK_APART: not made part of its caller, which would have its buffers on a small stack for as long as it runs.
+// POCK_PATH: bytes of the longest path, and of a message, which is cut.
 #if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
-enum { POCK_PATH = 512 };  // what they take of a board's RAM nothing else has
-#else
-enum { POCK_PATH = 4096 };
-#endif
-// Not made part of its caller, which would have its buffers on the stack for as long as it runs.
+enum { POCK_BOARD = 1, POCK_PATH = 512 };  // what they take of a board's RAM nothing else has
 #define POCK_APART __attribute__((noinline))
+#else
+enum { POCK_BOARD = 0, POCK_PATH = 4096 };
+#define POCK_APART
+#endif
 
 // ---- text.c: numbers and messages
 // A buffer that text is appended to. `length` goes on counting past `capacity`, so a first pass without a
@@ -79,10 +81,9 @@ struct pock_file {
 };
 int64_t pock_map_file(const char* path, struct pock_file* file);
 void pock_unmap_file(struct pock_file* file);
-// A data file. Where there is memory for parts of it alone, `bytes` are those from `begin` on, and part() fetches others.
+// A data file. On a board its bytes in memory are those from `begin` on, and part() fetches others.
 struct pock_stream {
-  const uint8_t* bytes;
-  uint64_t length;
+  struct pock_file file;
   // At most `most` bytes, in memory until the next call; NULL where all of it is in memory.
   const uint8_t* (*part)(struct pock_stream* stream, uint64_t at, uint64_t n);
   uint64_t most, begin, held;
@@ -170,8 +171,13 @@ struct pock_dataset {
 bool pock_open_dataset(const struct pock_program* program, const char* const* paths, const char* prefix,
                        struct pock_dataset* set, struct pock_text* report);
 bool pock_is_whole(uint8_t dtype);  // a type of whole numbers
-// Whether an element is a class id, or else fits the input's type.
-bool pock_is_good(const struct pock_input* input, int64_t value);
+// What the whole numbers of an input may be: class ids, or else what its type holds.
+struct pock_limits {
+  int64_t low, high;  // both inclusive
+  int64_t also;       // the class id that is ignored; else `low`
+};
+struct pock_limits pock_limits_of(const struct pock_input* input);
+bool pock_is_good(const struct pock_limits* limits, int64_t value);
 int64_t pock_whole_of(const uint8_t* data, uint8_t dtype, uint64_t i);  // element i of those in memory
 // Copies one sample of every source into row `row` of the batch; zeros where a source has no file.
 void pock_gather(const struct pock_dataset* set, uint64_t sample, uint32_t row, char* arena, bool infer);

@@ -132,7 +132,7 @@ std::vector<Wrong> wrong_use() {
       use({"--opt", "weight_decay=nan"}, "'weight_decay' needs a number, not 'nan'"),
       use({"--time-limit", "nan"}, "needs a time such as"),
       use({"--time-limit", "5 parsecs"}, "needs a time such as"),
-      use({"--threads", "3"}, "planned for at most 2; compile it with --threads 3"),
+      use({"--threads", "3"}, "compile it with --threads for more than 2"),
       use({"--log", "xml"}, "--log knows json, not 'xml'"),
       use({"--data", "y"}, "'x' was given twice"),
       use({"--labels", ""}, "the file name is empty"),

@@ -350,10 +350,10 @@ TEST_F(Checkpoint, SignedLiesAreAnswered) {
     std::string says;
   };
   const Lie lies[] = {
-      {"pock-checkpoint-3", "pock-checkpoint-9", POCK_FOREIGN, "a format that this program does not know"},
+      {"pock-checkpoint-3", "pock-checkpoint-9", POCK_FOREIGN, "an unknown format"},
       {"\"position\":\"24\"", "\"position\":\"84\"", POCK_DAMAGED, "more samples used than there were"},
-      {"\"position\":\"24\"", "\"position\":\"2x\"", POCK_FOREIGN, "a format that"},
-      {"\"best_loss\":\"0.1\"", "\"best_loss\":\"0.x\"", POCK_FOREIGN, "a format that"},
+      {"\"position\":\"24\"", "\"position\":\"2x\"", POCK_FOREIGN, "an unknown format"},
+      {"\"best_loss\":\"0.1\"", "\"best_loss\":\"0.x\"", POCK_FOREIGN, "an unknown format"},
       {"\"fc.b\":", "\"fc.c\":", POCK_FOREIGN, "tensor 'fc.b' is missing"},
       {"optimizer/momentum/fc.b", "optimizer/momentum/fc.c", POCK_FOREIGN,
        "tensor 'momentum of fc.b' is missing"},

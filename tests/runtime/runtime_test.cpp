@@ -174,7 +174,7 @@ TEST_F(Trainer, WrongUseIsExplained) {
   refuses_use({"--steps", "99999999999999999999"}, "needs a whole number");
   refuses_use({"--steps", "1", "--steps", "2"}, "given twice");
   refuses_use({"--steps", "1", "--epochs", "2"}, "not both");
-  refuses_use({"--threads", "5"}, "planned for at most 4");
+  refuses_use({"--threads", "5"}, "for more than 4");
   refuses_use({"--data", "x.npy"}, "'x' was given twice");
   refuses_use({"--log", "xml"}, "--log knows json");
   refuses_use({"--checkpoint-every", "2"}, "needs --checkpoint");
