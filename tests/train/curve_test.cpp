@@ -74,6 +74,7 @@ TEST_P(Curve, AsInPyTorch) {
 std::string name_of(const testing::TestParamInfo<std::string>& info) { return info.param; }
 INSTANTIATE_TEST_SUITE_P(Nets, Curve, testing::ValuesIn(kNets), name_of);
 INSTANTIATE_TEST_SUITE_P(Zoo, Curve, testing::ValuesIn(kZoo), name_of);
+INSTANTIATE_TEST_SUITE_P(FewerProducts, Curve, testing::Values("wide"), name_of);
 INSTANTIATE_TEST_SUITE_P(Text, Curve, testing::ValuesIn(kText), name_of);
 
 }  // namespace

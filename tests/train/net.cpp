@@ -8,10 +8,10 @@
 namespace pock::test {
 
 const std::vector<std::string> kNets = {"mlp", "lenet", "bn_cnn", "mobile", "dropped", "twice"};
-const std::vector<std::string> kZoo = {"size_5x7",      "size_32x32",      "size_33x17", "unet",
-                                       "resnet18",      "vgg11_bn",        "squeezenet", "ds_cnn",
-                                       "tcn",           "mobilenet_v2",    "mcunet",     "mobilenet_v3_small",
-                                       "shufflenet_v2", "efficientnet_b0", "wide"};
+const std::vector<std::string> kZoo = {"size_5x7",      "size_32x32",     "size_33x17", "unet",
+                                       "resnet18",      "vgg11_bn",       "squeezenet", "ds_cnn",
+                                       "tcn",           "mobilenet_v2",   "mcunet",     "mobilenet_v3_small",
+                                       "shufflenet_v2", "efficientnet_b0"};
 
 const std::vector<std::string> kText = {"encoder", "sentences", "decoder", "rotary"};
 
