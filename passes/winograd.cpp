@@ -1,13 +1,14 @@
 // Operators that can be had by fewer products are: convolutions and their gradients (OpDef::fewer_products says where that
-// pays). It decides by shapes alone, so every target and every scheme makes the same choice, and the same bits. Weight
-// gradients stay as they are: a scheme may ask for some channels of one.
+// pays). Shapes alone decide, so every scheme and every target that has the memory makes the same choice, and the same bits.
+// Weight gradients stay as they are: a scheme may ask for some channels of one.
 #include "pock/ops/op.h"
 #include "pock/passes/passes.h"
 
 namespace pock {
 
-int winograd(Graph& g, const PassOptions&) {
+int winograd(Graph& g, const PassOptions& options) {
   int changes = 0;
+  if (!options.transformed_filters) return changes;
   for (Node* n : g.nodes()) {
     if (!n->op->fewer_products) continue;
     Builder b(g, n->loc, n);

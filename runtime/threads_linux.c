@@ -4,10 +4,9 @@
 // thread is done with its own before: a thread that other processes keep from running keeps nobody waiting. A share is
 // taken by setting taken[t] from the last round to this one; a thread that is late finds it set, and all that it reads
 // of a loop after that stays until its share is done.
-// A loop is published by raising `round`; a thread spins on it briefly, because steps are made of many short loops,
-// and then sleeps. Every kind of sleeper
-// announces itself before it looks at the word it waits for, and who changes that word looks for sleepers
-// afterwards; with sequentially consistent atomics one of the two always sees the other.
+// A loop is published by raising `round`; a thread spins on it briefly, because steps are made of many short loops, and then
+// sleeps. Every kind of sleeper announces itself before it looks at the word it waits for, and who changes that word looks for
+// sleepers afterwards; with sequentially consistent atomics one of the two always sees the other.
 #include <stdatomic.h>
 
 #include "linux_arch.h"

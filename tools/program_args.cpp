@@ -86,6 +86,7 @@ Prepared prepare(const ProgramArgs& args) {
   for (const CodegenSwitch& s : kCodegenSwitches)
     if (args.disabled.count(s.name)) s.turn_off(p.options);
   p.passes = pass_options(args);
+  p.passes.transformed_filters = !p.options.target.bare();
   const PassOptions& passes = p.passes;
   for (const std::string& name : args.print_after) get_pass(name);  // or it is an Error
 
@@ -97,8 +98,6 @@ Prepared prepare(const ProgramArgs& args) {
   say_choices(args, *model, p.options.losses, passes.recipe.optimizer);
 
   RunOptions run{args.disabled, nullptr};
-  // Transformed filters take memory, of which a machine without a system has little.
-  if (p.options.target.bare()) run.disabled.insert("winograd");
   run.after = [&](const std::string& pass, const Graph& g) {
     for (const std::string& name : args.print_after)
       if (name == pass) say(fmt::format("# after {}\n{}", pass, print(g)));

@@ -21,6 +21,25 @@ constexpr int64_t kTile = 2, kTaps = 3, kReads = kTile + kTaps - 1, kMatrices = 
 
 int64_t tiles(int64_t extent) { return (extent + kTile - 1) / kTile; }
 
+// A transform along columns and then rows: element(i, j) of `n` x `n` elements, and store(number, value) of each of the 16
+// results.
+template <size_t n>
+void along_both(const std::function<Expr(int64_t, int64_t)>& element,
+                const std::function<std::array<Expr, kReads>(const std::array<Expr, n>&)>& transformed,
+                const std::function<void(int64_t, Expr)>& store) {
+  std::array<std::array<Expr, n>, kReads> rows;
+  for (size_t j = 0; j < n; ++j) {
+    std::array<Expr, n> column;
+    for (size_t i = 0; i < n; ++i) column[i] = element(i, j);
+    const std::array<Expr, kReads> made = transformed(column);
+    for (size_t i = 0; i < kReads; ++i) rows[i][j] = made[i];
+  }
+  for (size_t i = 0; i < kReads; ++i) {
+    const std::array<Expr, kReads> row = transformed(rows[i]);
+    for (size_t j = 0; j < kReads; ++j) store(i * kReads + j, row[j]);
+  }
+}
+
 // `flipped` is the filter of the convolution's gradient: each filter turned round, from its outputs to its inputs.
 template <bool flipped>
 Types filter_types(const InferArgs& a) {
@@ -37,23 +56,18 @@ void filter_nest(NestArgs& n) {
   n.each("i", y.dim(1), [&](Expr in) {
     n.each("o", y.dim(2), [&](Expr out) {
       auto kept = [&](Expr e) { return load(n.reg("u", std::move(e))); };
-      auto transformed = [&](const std::array<Expr, 3>& g) {
-        const Expr ends = kept(g[0] + g[2]);
-        return std::array{g[0], kept((ends + g[1]) * lit(0.5)), kept((ends - g[1]) * lit(0.5)), g[2]};
-      };
-      std::array<std::array<Expr, 3>, 4> rows;
-      for (int64_t j = 0; j < kTaps; ++j) {
-        std::array<Expr, 3> column;
-        for (int64_t i = 0; i < kTaps; ++i)
-          column[i] =
-              kept(flipped ? n.in(0, {in, out, kTaps - 1 - i, kTaps - 1 - j}) : n.in(0, {out, in, i, j}));
-        const std::array<Expr, 4> made = transformed(column);
-        for (int64_t i = 0; i < kReads; ++i) rows[i][j] = made[i];
-      }
-      for (int64_t i = 0; i < kReads; ++i) {
-        const std::array<Expr, 4> row = transformed(rows[i]);
-        for (int64_t j = 0; j < kReads; ++j) n.out(0, {i * kReads + j, in, out}, row[j]);
-      }
+      along_both<kTaps>(
+          [&](int64_t i, int64_t j) {
+            return kept(flipped ? n.in(0, {in, out, kTaps - 1 - i, kTaps - 1 - j})
+                                : n.in(0, {out, in, i, j}));
+          },
+          [&](const std::array<Expr, kTaps>& g) {
+            const Expr ends = kept(g[0] + g[2]);
+            return std::array{g[0], kept((ends + g[1]) * lit(0.5)), kept((ends - g[1]) * lit(0.5)), g[2]};
+          },
+          [&](int64_t matrix, const Expr& value) {
+            n.out(0, {matrix, in, out}, value);
+          });
     });
   });
 }
@@ -86,14 +100,11 @@ struct Part {
   Part(const Dims& y, int64_t channels, int64_t most) : images(1), rows(tiles(y[2])), columns(tiles(y[3])) {
     const auto bytes = [&] { return kMatrices * count() * channels * int64_t{sizeof(float)}; };
     const int64_t all_rows = rows;
-    for (int64_t n = y[0]; n > 1; --n)
-      if (y[0] % n == 0 && n * bytes() <= most) {
-        images = n;
-        break;
-      }
-    while (y[2] % kTile == 0 && rows > 1 && bytes() > most) do
-        --rows;
-      while (all_rows % rows != 0);
+    const auto divides = [](int64_t n, int64_t all) { return all % n == 0; };
+    while (images < y[0] && bytes() <= most) ++images;
+    while (images > 1 && (bytes() > most || !divides(images, y[0]))) --images;
+    if (y[2] % kTile == 0)
+      while (rows > 1 && (bytes() > most || !divides(rows, all_rows))) --rows;
     parts = y[0] / images * (all_rows / rows);
   }
   int64_t count() const { return images * rows * columns; }
@@ -132,18 +143,17 @@ class Tiles {
       n_.each("ty", part_.rows, [&](Expr y) {
         n_.each("tx", part_.columns, [&](Expr x) {
           n_.each("c", v_->type.dim(2), [&](Expr c) {
-            std::array<std::array<Expr, 4>, 4> rows;
-            for (int64_t j = 0; j < kReads; ++j) {
-              std::array<Expr, 4> column;
-              for (int64_t i = 0; i < kReads; ++i)
-                column[i] = kept(element(image + g, c, (row + y) * kTile + i, x * kTile + j));
-              column = transformed(column);
-              for (int64_t i = 0; i < kReads; ++i) rows[i][j] = column[i];
-            }
-            for (int64_t i = 0; i < kReads; ++i) {
-              const std::array<Expr, 4> made = transformed(rows[i]);
-              for (int64_t j = 0; j < kReads; ++j) n_.store(v_, {i * kReads + j, tile(g, y, x), c}, made[j]);
-            }
+            along_both<kReads>(
+                [&](int64_t i, int64_t j) {
+                  return kept(element(image + g, c, (row + y) * kTile + i, x * kTile + j));
+                },
+                [&](const std::array<Expr, kReads>& d) {
+                  return std::array{kept(d[0] - d[2]), kept(d[1] + d[2]), kept(d[2] - d[1]),
+                                    kept(d[1] - d[3])};
+                },
+                [&](int64_t matrix, const Expr& value) {
+                  n_.store(v_, {matrix, tile(g, y, x), c}, value);
+                });
           });
         });
       });
@@ -151,9 +161,6 @@ class Tiles {
   }
 
   Expr kept(Expr e) { return load(n_.reg("d", std::move(e))); }
-  std::array<Expr, 4> transformed(const std::array<Expr, 4>& d) {
-    return {kept(d[0] - d[2]), kept(d[1] + d[2]), kept(d[2] - d[1]), kept(d[1] - d[3])};
-  }
 
   // Of x, at a place counted from the padding's start; 0 on padding.
   Expr element(const Expr& image, const Expr& channel, const Expr& y, const Expr& x) {
@@ -220,8 +227,9 @@ const OpDef kWinogradConv{
     .name = "winograd_conv",
     .doc =
         "a 3x3 convolution of x [N,C,H,W] to images [N,O,...] of `size`, from winograd_filter [16,C,O]; pad "
-        "is what "
-        "stands before both axes; tiles of no more than `bytes`, or one row of them, are in memory at a time",
+        "is "
+        "what stands before both axes; tiles of no more than `bytes`, or one row of them, are in memory at a "
+        "time",
     .inputs = 2,
     .attrs = {ints_attr("pad"), ints_attr("size"), int_attr("bytes")},
     .infer = [](const InferArgs& a) -> Types {
@@ -277,12 +285,9 @@ Dims pad_of(const Node& n) {
 
 }  // namespace
 
-Value* winograd_conv(Builder& b, const Node& n) {
-  return n.in(0)->type.rank() == 4 ? by_tiles(b, n, "winograd_filter", pad_of(n)) : nullptr;
-}
+Value* winograd_conv(Builder& b, const Node& n) { return by_tiles(b, n, "winograd_filter", pad_of(n)); }
 
 Value* winograd_conv_input_grad(Builder& b, const Node& n) {
-  if (n.in(0)->type.rank() != 4) return nullptr;
   const Dims pad = pad_of(n);
   return by_tiles(b, n, "winograd_flipped_filter", {kTaps - 1 - pad[0], kTaps - 1 - pad[1]});
 }

@@ -48,7 +48,8 @@ struct PassOptions {
   // Input preprocessing: x * scale, then (x - mean) / std, in the graph; the input itself becomes u8.
   std::optional<double> input_scale;
   std::vector<double> input_mean, input_std;
-  bool inference = false;  // build the inference graph: no gradients, running statistics
+  bool transformed_filters = true;  // there is memory for them (winograd)
+  bool inference = false;           // build the inference graph: no gradients, running statistics
 };
 
 // Those that the scheme asks for and `freeze` does not take back, of a model as imported. Throws as trained_by() does.
