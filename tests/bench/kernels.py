@@ -5,7 +5,8 @@
     kernels.py --write docs/performance.md  and puts the rows into that document's table
 
 Each layer is a net of its own, trained with SGD and momentum, behind a trained bias so that it has a gradient for its input,
-and without fusion, so that kernels are pure. `pockc bench` measures it (--runs times, the best counts) and counts the
+without fusion and Winograd, so that kernels are pure and do the operations that are counted. `pockc bench` measures it (--runs
+times, the best counts) and counts the
 operations: multiplies and adds of taps that are there. Needs Debian's python3-onnx and python3-numpy.
 """
 import argparse
@@ -106,7 +107,7 @@ class Bench:
         """The fastest of all runs, in the order of a step, each with its `name`; the peak and the triad, the highest."""
         path = self.place.folder / "layer.onnx"
         save(layer, path, epilogue)
-        fuse = [] if epilogue else ["--no-fuse", "--no-fused-update"]
+        fuse = [] if epilogue else ["--no-fuse", "--no-fused-update", "--no-winograd"]
         command = [path, "--batch", layer.batch, "--loss", "mse", *POCKC[2:], *fuse]
         runs = [json.loads(compare.run(self.place.argv([self.place.pockc, "bench", *command, *self.options, "--json"])))
                 for _ in range(self.runs)]
