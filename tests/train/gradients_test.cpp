@@ -118,7 +118,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Given{"slices", "lenet", {"--sparse-scheme", kSchemes + "lenet.toml"}, kEnd},
                     Given{"adapters", "mlp", {"--sparse-scheme", "lora:3"}, kEnd},
                     Given{"clipped", "mlp", {"--clip-value", "0.01", "--clip-norm", "0.1"}, kEnd},
-                    Given{"sums", "mlp", {"--accumulate", "2"}, kSums},
+                    Given{"sums", "mlp", {"--accumulate", "2"}, kSums}, Given{"tied", "twice", {}, kEnd},
+                    Given{"tied_sums", "twice", {"--accumulate", "3"}, kSums},
+                    Given{"part", "bn_cnn", {"--sparse-scheme", "last:2", "--freeze", "*.bias"}, kEnd},
                     Given{"clipped_sums", "mlp", {"--accumulate", "2", "--clip-norm", "0.1"}, kTwice}),
     [](const auto& info) { return info.param.name; });
 
