@@ -1,6 +1,7 @@
 #include "attention.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -190,6 +191,33 @@ struct Named {
 
 bool has(const std::string& axes, char axis) { return axes.find(axis) != std::string::npos; }
 
+constexpr std::string_view kEllipsis = "...";
+
+// The axes that an ellipsis stands for, named by digits from the right; `count` of them.
+std::string with_digits(const std::string& axes, int64_t count) {
+  const size_t at = axes.find(kEllipsis);
+  if (at == std::string::npos) return axes;
+  std::string digits;
+  while (count > 0) digits += static_cast<char>('0' + --count);
+  return axes.substr(0, at) + digits + axes.substr(at + kEllipsis.size());
+}
+
+// Without the axes of an ellipsis along which another term has more than this one's single place.
+Named without_broadcast(Call& c, const Named& n, const std::vector<Named>& terms) {
+  std::string kept;
+  Dims dims;
+  for (char axis : n.axes) {
+    const bool repeated = std::isdigit(axis) && n.length(axis) == 1 &&
+                          std::any_of(terms.begin(), terms.end(), [&](const Named& t) {
+                            return has(t.axes, axis) && t.length(axis) != 1;
+                          });
+    if (repeated) continue;
+    kept += axis;
+    dims.push_back(n.length(axis));
+  }
+  return {c.reshape(n.x, dims), kept};
+}
+
 // Sums over axes of its own that nothing asks for.
 Named without_unused(Call& c, Named n, const std::string& used) {
   std::vector<int64_t> axes;
@@ -242,17 +270,33 @@ void einsum(Call& c, const char*) {
   auto unsupported = [&](const char* what) {
     return c.fail("equation '{}' {}, which is not supported", text, what);
   };
-  if (has(text, '.')) throw unsupported("has an ellipsis");
   if (arrow == std::string::npos) throw unsupported("names no result");
   if (std::count(text.begin(), text.begin() + arrow, ',') + 1 != c.inputs())
     throw c.fail("equation '{}' does not have {} term{}", text, c.inputs(), c.inputs() == 1 ? "" : "s");
   std::string result = text.substr(arrow + 2);
+  auto letters = [&](const std::string& axes) {
+    std::string rest = axes;
+    if (size_t dots = rest.find(kEllipsis); dots != std::string::npos) rest.erase(dots, kEllipsis.size());
+    if (!std::all_of(rest.begin(), rest.end(), [](unsigned char axis) { return std::isalpha(axis); }))
+      throw unsupported("names axes by other than letters and one ellipsis");
+  };
+  letters(result);
   std::vector<Named> terms;
   size_t at = 0;
+  int64_t unnamed = 0;  // axes of an ellipsis
   for (int i = 0; i < c.inputs(); ++i) {
     size_t end = std::min(text.find(',', at), arrow);
     Named n{c.in(i), text.substr(at, end - at)};
     at = end + 1;
+    letters(n.axes);
+    if (n.axes.find(kEllipsis) != std::string::npos) {
+      const int64_t more = n.x->type.rank() - (std::ssize(n.axes) - std::ssize(kEllipsis));
+      if (more > 10) throw unsupported("has an ellipsis of more than ten axes");
+      if (result.find(kEllipsis) == std::string::npos)
+        throw unsupported("has an ellipsis that its result lacks");
+      n.axes = with_digits(n.axes, more);
+      unnamed = std::max(unnamed, more);
+    }
     if (n.x->type.rank() != std::ssize(n.axes))
       throw c.fail("equation '{}' names {} axes of input {}, which has {}", text, n.axes.size(), i,
                    n.x->type.rank());
@@ -260,13 +304,18 @@ void einsum(Call& c, const char*) {
       if (std::count(n.axes.begin(), n.axes.end(), axis) > 1)
         throw unsupported("names an axis twice in a term");
       for (const Named& other : terms)
-        if (has(other.axes, axis) && other.length(axis) != n.length(axis))
+        if (has(other.axes, axis) && other.length(axis) != n.length(axis) &&
+            !(std::isdigit(axis) && std::min(other.length(axis), n.length(axis)) == 1))
           throw c.fail("axis '{}' of equation '{}' is {} and {} long", axis, text, other.length(axis),
                        n.length(axis));
     }
     terms.push_back(n);
   }
   if (terms.size() > 2) throw unsupported("has more than two terms");
+  result = with_digits(result, unnamed);
+  std::vector<Named> whole;
+  whole.swap(terms);
+  for (const Named& n : whole) terms.push_back(without_broadcast(c, n, whole));
   std::string all;
   for (const Named& n : terms) all += n.axes;
   for (char axis : result)

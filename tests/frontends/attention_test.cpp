@@ -416,24 +416,39 @@ TEST(Einsum, AsMatrices) {
            {"bhij, bhjd -> bihd", {2, 3, 4, 6}, {2, 3, 6, 5}, {2, 4, 3, 5}},
            {"ij,kj->ki", {4, 5}, {3, 5}, {3, 4}},
            {"abc,cd->ab", {2, 3, 4}, {4, 5}, {2, 3}},
-           {"i,j->ji", {3}, {2}, {2, 3}}}) {
+           {"i,j->ji", {3}, {2}, {2, 3}},
+           // An ellipsis is for as many axes from the right; those of one place are repeated.
+           {"...id,...jd->...ij", {2, 3, 4, 5}, {2, 3, 6, 5}, {2, 3, 4, 6}},
+           {"b...i,ij->b...j", {2, 3, 2, 4}, {4, 5}, {2, 3, 2, 5}},
+           {"...ij,...jk->k...i", {3, 2, 4}, {2, 1, 4, 5}, {5, 2, 3, 2}},
+           {"...i,...i->...", {4}, {4}, {}}}) {
     Model m(13);
     m.random("a", a).random("b", b).node("Einsum", {"a", "b"}, {"y"}, {{"equation", equation}}).output("y");
     auto g = m.import();
     EXPECT_EQ(g->outputs()[0]->type.dims, y) << equation;
-    // Every product of elements whose letters agree.
+    // Every product of elements whose letters agree. What an ellipsis stands for is called ...XYZ.
     std::string text = equation;
     std::erase(text, ' ');
-    const std::string left = text.substr(0, text.find(',')), rest = text.substr(text.find(',') + 1);
-    const std::string right = rest.substr(0, rest.find('-')), result = rest.substr(rest.find('>') + 1);
+    auto named = [](std::string axes, size_t rank) {
+      const size_t dots = axes.find("...");
+      if (dots == std::string::npos) return axes;
+      return axes.replace(dots, 3, std::string("VWXYZ").substr(5 - (rank - (axes.size() - 3))));
+    };
+    const std::string rest = text.substr(text.find(',') + 1);
+    const std::string left = named(text.substr(0, text.find(',')), a.size()),
+                      right = named(rest.substr(0, rest.find('-')), b.size()),
+                      result = named(rest.substr(rest.find('>') + 1), y.size());
     std::map<char, int64_t> length, at;
-    for (size_t i = 0; i < left.size(); ++i) length[left[i]] = a[i];
-    for (size_t i = 0; i < right.size(); ++i) length[right[i]] = b[i];
+    auto lengths = [&](const std::string& axes, const Dims& dims) {
+      for (size_t i = 0; i < axes.size(); ++i) length[axes[i]] = std::max(length[axes[i]], dims[i]);
+    };
+    lengths(left, a);
+    lengths(right, b);
     Numbers x = data_of(*g, "a"), z = data_of(*g, "b"), want(Type{DType::f32, y}.elements(), 0);
-    auto place = [&](const std::string& axes) {
-      int64_t i = 0;
-      for (char c : axes) i = i * length[c] + at[c];
-      return i;
+    auto place = [&](const std::string& axes, const Dims& dims) {
+      int64_t place = 0;
+      for (size_t i = 0; i < axes.size(); ++i) place = place * dims[i] + (dims[i] == 1 ? 0 : at[axes[i]]);
+      return place;
     };
     int64_t all = 1;
     for (const auto& [c, n] : length) all *= n;
@@ -443,7 +458,7 @@ TEST(Einsum, AsMatrices) {
         at[c] = left_over % n;
         left_over /= n;
       }
-      want[place(result)] += x[place(left)] * z[place(right)];
+      want[place(result, y)] += x[place(left, a)] * z[place(right, b)];
     }
     expect_near(run(m, {}), want);
     expect_gradients(m, 2);
@@ -459,7 +474,11 @@ TEST(Einsum, Refusals) {
         .output("y");
     return m.problem();
   };
-  expect_has(problem("...i,ij->...j"), "has an ellipsis, which is not supported");
+  expect_has(problem("...i,ij->j"), "has an ellipsis that its result lacks, which is not supported");
+  expect_has(problem("i..,ij->j"), "names axes by other than letters and one ellipsis");
+  expect_has(problem("1i,ij->j"), "names axes by other than letters and one ellipsis");
+  expect_has(problem("...ijk,ij->...j"), "names 3 axes of input 0, which has 2");
+  expect_has(problem("...,...->..."), "is 2 and 3 long");
   expect_has(problem("ij,jk"), "names no result");
   expect_has(problem("ii,jk->ik"), "names an axis twice in a term");
   expect_has(problem("ij,ik->jk"), "axis 'i' of equation 'ij,ik->jk' is 2 and 3 long");
