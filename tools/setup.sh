@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that pock needs, only what is missing. Usage: tools/setup.sh [build] [example] [transfer] [test] [fuzz] [bench]
+# Installs the Debian packages that pock needs, only what is missing. Usage: tools/setup.sh [build] [example] [transfer] [pi] [board] [test] [fuzz] [bench]
 set -euo pipefail
 
 build="cmake ninja-build g++ ccache llvm-19-dev liblld-19-dev lld-19 clang-19 libonnx-dev libprotobuf-dev protobuf-compiler
        libfmt-dev libcli11-dev libtomlplusplus-dev libgtest-dev nlohmann-json3-dev"
 example="dataset-fashion-mnist"
 transfer="dataset-fashion-mnist python3-numpy python3-onnx python3-sklearn"
+pi="dataset-fashion-mnist python3-numpy qemu-user"
+board="python3-numpy python3-onnx python3-sklearn qemu-system-arm"
 test="qemu-user qemu-system-arm libonnx-testdata python3-onnx python3-numpy python3-sklearn python3-venv dataset-fashion-mnist"
 fuzz="libclang-rt-19-dev"
 bench="python3-torch libopenblas0-pthread python3-onnx python3-numpy python3-matplotlib"
@@ -14,8 +16,8 @@ bench="python3-torch libopenblas0-pthread python3-onnx python3-numpy python3-mat
 missing=""
 for group in "$@"; do
   case "$group" in
-    build | example | transfer | test | fuzz | bench) ;;
-    *) echo "tools/setup.sh: there is no group '$group'; the groups are build, example, transfer, test, fuzz, bench" >&2; exit 2 ;;
+    build | example | transfer | pi | board | test | fuzz | bench) ;;
+    *) echo "tools/setup.sh: there is no group '$group'; the groups are build, example, transfer, pi, board, test, fuzz, bench" >&2; exit 2 ;;
   esac
   for package in ${!group}; do
     dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || missing="$missing $package"

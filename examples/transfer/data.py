@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """The two tasks that the pretrained net is moved to, as .npy files of 28x28 bytes:
 
-    data.py FOLDER turned|digits [--seed S]
+    data.py FOLDER turned|digits [--seed S] [--count 2000]
 
-writes train.npy, train-labels.npy, test.npy and test-labels.npy to FOLDER/turned or FOLDER/digits. `turned` are 2000
-images of Fashion-MNIST for training and 2000 of its test images, turned by a quarter and inverted. `digits` are the 1797
+writes train.npy, train-labels.npy, test.npy and test-labels.npy to FOLDER/turned or FOLDER/digits. `turned` are so
+many images of Fashion-MNIST for training and as many of its test images, turned by a quarter and inverted. `digits` are the 1797
 images of handwritten digits that come with scikit-learn, 8x8 stretched to 28x28, three quarters of them for training. The seed
 draws which.
 """
@@ -15,7 +15,6 @@ import pathlib
 import numpy as np
 
 FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
-COUNT = 2000
 
 
 def idx(name):
@@ -29,9 +28,9 @@ def some(rng, images, labels, count):
     return images[chosen], labels[chosen]
 
 
-def turned(rng):
+def turned(rng, count):
     for part, name in (("train", "train"), ("test", "t10k")):
-        images, labels = some(rng, idx(f"{name}-images-idx3-ubyte"), idx(f"{name}-labels-idx1-ubyte"), COUNT)
+        images, labels = some(rng, idx(f"{name}-images-idx3-ubyte"), idx(f"{name}-labels-idx1-ubyte"), count)
         yield part, 255 - np.rot90(images, axes=(1, 2)), labels
 
 
@@ -48,7 +47,7 @@ def stretched(images, size):
     return images
 
 
-def digits(rng):
+def digits(rng, _):
     from sklearn.datasets import load_digits
 
     found = load_digits()
@@ -64,11 +63,12 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("task", choices=("turned", "digits"))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=2000)
     args = parser.parse_args()
     folder = args.folder / args.task
     folder.mkdir(parents=True, exist_ok=True)
     parts = turned if args.task == "turned" else digits
-    for part, images, labels in parts(np.random.default_rng(args.seed)):
+    for part, images, labels in parts(np.random.default_rng(args.seed), args.count):
         np.save(folder / f"{part}.npy", np.ascontiguousarray(images))
         np.save(folder / f"{part}-labels.npy", labels)
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 
 try:
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../examples/cortex-m'))
     import digits
     import sklearn  # noqa: F401
 except ImportError as e:

@@ -104,6 +104,30 @@ TEST(Examples, TransferInAFewSteps) {
   EXPECT_TRUE(fs::exists(dir / "table.txt"));
 }
 
+TEST(Examples, RaspberryPiInAFewSteps) {
+  if (!is_installed("qemu-aarch64")) GTEST_SKIP() << "qemu-aarch64 is not installed";
+  TempDir dir;
+  Ran ran = run({(kRoot / "examples/raspberry-pi/train.sh").string(), kPockc, dir.path, "4", "32"});
+  if (lacks_package(ran)) GTEST_SKIP() << ran.err;
+  ASSERT_EQ(ran.status, 0) << ran.out << ran.err;
+  EXPECT_NE(ran.err.find("resumed from step "), std::string::npos) << ran.err;
+  EXPECT_NE(ran.out.find("tuned.onnx predicts what the Pi does"), std::string::npos) << ran.out;
+}
+
+// The trainer and the firmware go the same way: their accuracies are equal.
+TEST(Examples, CortexMInAFewEpochs) {
+  for (const char* program : {"qemu-system-arm", "cmake", "clang-19", "ld.lld-19"})
+    if (!is_installed(program)) GTEST_SKIP() << program << " is not installed";
+  TempDir dir;
+  Ran ran = run({(kRoot / "examples/cortex-m/train.sh").string(), kPockc, dir.path, "3"});
+  if (lacks_package(ran)) GTEST_SKIP() << ran.err;
+  ASSERT_EQ(ran.status, 0) << ran.out << ran.err;
+  const std::string text = ran.out + ran.err, firmware = "accuracy: ";
+  auto last = [&](const std::string& key) { return text.substr(text.rfind(key) + key.size(), 5); };
+  EXPECT_GT(std::stod(last(firmware)), 0.9) << text;
+  EXPECT_EQ(last(firmware), last(", accuracy ")) << text;
+}
+
 TEST(Docs, ScriptsThatAreNamedExist) {
   int count = 0;
   for (const fs::path& document : documents())
@@ -113,7 +137,7 @@ TEST(Docs, ScriptsThatAreNamedExist) {
       EXPECT_NE(fs::status(script).permissions() & fs::perms::owner_exec, fs::perms::none) << script;
       ++count;
     }
-  EXPECT_GE(count, 4);
+  EXPECT_GE(count, 6);
 }
 
 TEST(Docs, CodeIsTheCodeOfTheProject) {

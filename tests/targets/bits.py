@@ -31,7 +31,7 @@ def make(folder):
     """The nets that are no files, with images that are noise: what is learned does not matter here."""
     import numpy
     import onnx
-    sys.path[:0] = [f'{HERE}/../boards', f'{HERE}/../models']
+    sys.path[:0] = [f'{HERE}/../../examples/cortex-m', f'{HERE}/../models']
     import digits
     import mcunet
     random = numpy.random.default_rng(0)
