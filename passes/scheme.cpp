@@ -5,11 +5,10 @@
 #include <charconv>
 #include <filesystem>
 #include <optional>
-#define TOML_ENABLE_FORMATTERS 0
-#include <toml++/toml.h>
 
 #include "pock/passes/passes.h"
 #include "pock/support/mapped_file.h"
+#include "pock/support/toml_file.h"
 
 namespace pock {
 namespace {
@@ -118,49 +117,25 @@ const std::vector<Preset>& presets() {
 
 // ---- Files
 
-// Where in the file.
-Loc place(const std::string& file, const toml::source_region& where) {
-  Loc loc;
-  loc.file = file;
-  loc.line = static_cast<int>(where.begin.line);
-  loc.column = static_cast<int>(where.begin.column);
-  loc.what = "";
-  return loc;
-}
-
-class File {
+class File : TomlFile {
  public:
-  explicit File(std::string name) : name_(std::move(name)) { scheme_.name = name_; }
+  File(const std::string& toml, const std::string& name) : TomlFile(toml, name, "a scheme") {
+    scheme_.name = name;
+  }
 
-  Scheme read(const toml::table& all) {
-    each_key(all, {"biases", "norms", "weights", "lora"}, [&](std::string_view key, const toml::node& value) {
-      if (key == "biases") scheme_.biases = layers(value);
-      if (key == "norms") scheme_.norms = layers(value);
-      if (key == "weights") tables(value, key, &File::weights);
-      if (key == "lora") tables(value, key, &File::lora);
-    });
-    report_.throw_if_any();
+  Scheme read() {
+    each_key(all(), {"biases", "norms", "weights", "lora"},
+             [&](std::string_view key, const toml::node& value) {
+               if (key == "biases") scheme_.biases = layers(value);
+               if (key == "norms") scheme_.norms = layers(value);
+               if (key == "weights") tables(value, key, &File::weights);
+               if (key == "lora") tables(value, key, &File::lora);
+             });
+    report().throw_if_any();
     return std::move(scheme_);
   }
 
  private:
-  template <class... Args>
-  Error fail(const toml::node& at, fmt::format_string<Args...> format, Args&&... args) const {
-    return Error(place(name_, at.source()), format, std::forward<Args>(args)...);
-  }
-
-  // Calls f(key, value) for each; a key that is not `known` is a fault.
-  template <class F>
-  void each_key(const toml::table& table, std::initializer_list<std::string_view> known, const F& f) {
-    for (const auto& [key, value] : table)
-      report_.collect([&, &key = key, &value = value] {
-        if (std::find(known.begin(), known.end(), key.str()) == known.end())
-          throw Error(place(name_, key.source()), "there is no key '{}'; here may stand {}", key.str(),
-                      fmt::join(known, ", "));
-        f(key.str(), value);
-      });
-  }
-
   std::string text(const toml::node& value) const {
     if (const auto* text = value.as_string(); text && !text->get().empty()) return text->get();
     throw fail(value, "want a name or a pattern in quotes");
@@ -187,7 +162,7 @@ class File {
     const toml::array* list = value.as_array();
     if (!list) throw fail(value, "want tables: [[{}]]", key);
     for (const toml::node& item : *list)
-      report_.collect([&] {
+      report().collect([&] {
         const toml::table* table = item.as_table();
         if (!table) throw fail(item, "want a table: [[{}]]", key);
         (this->*read)(*table);
@@ -218,8 +193,8 @@ class File {
                if (key == "alpha") rule.alpha = alpha(value);
                if (key == "dropout") rule.dropout = dropout(value);
              });
-    if (!table.contains("match")) report_.add(fail(table, "beside which weights? It has no key 'match'"));
-    if (!table.contains("rank")) report_.add(fail(table, "of which rank? It has no key 'rank'"));
+    if (!table.contains("match")) report().add(fail(table, "beside which weights? It has no key 'match'"));
+    if (!table.contains("rank")) report().add(fail(table, "of which rank? It has no key 'rank'"));
     scheme_.lora.push_back(std::move(rule));
   }
 
@@ -282,38 +257,12 @@ class File {
     return *share;
   }
 
-  std::string name_;
   Scheme scheme_;
-  Report report_;
 };
-
-// toml++ takes nested tables apart with a call inside the call for each: what dotted keys make must not be deep.
-constexpr size_t kLongestFile = 1 << 16;
-constexpr int64_t kMostDots = 1000;  // in a line
-
-void need_shallow(std::string_view toml, const std::string& file) {
-  for (size_t at = 0; at < toml.size();) {
-    const std::string_view line = toml.substr(at, toml.find('\n', at) - at);
-    if (std::count(line.begin(), line.end(), '.') > kMostDots)
-      throw error("{}: a line has more than {} dots: break it up", file, kMostDots);
-    at += line.size() + 1;
-  }
-}
 
 }  // namespace
 
-Scheme parse_scheme(const std::string& toml, const std::string& file) {
-  if (toml.size() > kLongestFile)
-    throw error("{}: has {} bytes, a scheme has at most {}", file, toml.size(), kLongestFile);
-  need_shallow(toml, file);
-  toml::table all;
-  try {
-    all = toml::parse(toml);
-  } catch (const toml::parse_error& e) {
-    throw Error(place(file, e.source()), "{}", e.description());
-  }
-  return File(file).read(all);
-}
+Scheme parse_scheme(const std::string& toml, const std::string& file) { return File(toml, file).read(); }
 
 Scheme load_scheme(const std::string& text) {
   Arguments arguments;

@@ -113,8 +113,11 @@ void say_result(const CompileArgs& args, const std::vector<Result>& results, con
   const auto bytes = static_cast<int64_t>(results[0].parts[0].size());
   std::string what = out == "-" ? "to standard output" : out, next;
   for (size_t i = 1; i < results.size(); ++i) what += " and " + results[i].place;
-  if (out != "-" && args.emit == "exe" && !program.options.target.bare())
+  const Target& target = program.options.target;
+  if (out != "-" && args.emit == "exe" && !target.bare())
     next = fmt::format("; try {}{} train --help", out.find('/') == std::string::npos ? "./" : "", out);
+  if (out != "-" && args.emit == "exe" && !target.board.emulator.empty())
+    next = fmt::format("; try {} {} -append 'train --help'", fmt::join(target.board.emulator, " "), out);
   say(fmt::format("wrote {} ({}, {} kernels) in {:.1f} s{}", what, bytes_text(bytes), program.kernels.size(),
                   seconds, next));
 }

@@ -173,7 +173,9 @@ void add_program(CLI::App* c, ProgramArgs& a) {
        "the processor, by LLVM's name (x86-64-v3 runs on most); by itself, the one that pockc targets names")
       ->group("Target");
   c->add_option("--board", a.board,
-                "where memory is, on machines without a system; by itself, the one that is emulated")
+                "where memory is, on machines without a system: a board that pockc targets names, or a "
+                "FILE.toml; by itself, the "
+                "one that is emulated")
       ->group("Target");
   c->add_option("--flash", a.flash,
                 "[ORIGIN+]BYTES of it in the place of the board's, such as 0x08000000+512K")

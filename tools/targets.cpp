@@ -53,6 +53,10 @@ void run_targets(bool json) {
         std::cout << fmt::format("{}{:<{}}", i ? "  " : "", row[i], width[i]);
       std::cout << '\n';
     }
+    std::vector<std::string> names;
+    for (const Board& b : boards()) names.push_back(b.name);
+    std::cout << fmt::format("\nboards: {}; your own: --board FILE.toml (docs/machines.md)\n",
+                             fmt::join(names, ", "));
   }
   if (!std::cout.flush()) throw error("cannot write standard output");
 }

@@ -1,8 +1,12 @@
 // The boards that pock knows: those that are emulated, so that they are tested, and chips whose memory is well known.
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 
+#include "cortexm/target.h"
 #include "pock/codegen/board.h"
-#include "pock/support/diag.h"
+#include "pock/support/mapped_file.h"
+#include "pock/support/toml_file.h"
 
 namespace pock {
 namespace {
@@ -20,6 +24,79 @@ bool read_size(std::string_view text, uint64_t* size) {
   *size *= unit;
   return true;
 }
+
+// The command that runs programs of a machine of qemu's, without the program.
+std::vector<std::string> qemu(const std::string& machine) {
+  return {"qemu-system-arm",
+          "-M",
+          machine,
+          "-display",
+          "none",
+          "-monitor",
+          "none",
+          "-serial",
+          "none",
+          "-semihosting-config",
+          "enable=on,target=native",
+          "-kernel"};
+}
+
+class BoardFile : TomlFile {
+ public:
+  BoardFile(const std::string& toml, const std::string& name) : TomlFile(toml, name, "a board") {}
+
+  Board read() {
+    Board board;
+    each_key(all(), {"name", "core", "flash", "ram", "qemu"},
+             [&](std::string_view key, const toml::node& value) {
+               if (key == "name") board.name = word(value);
+               if (key == "core") board.target = core(value);
+               if (key == "flash") board.flash = region(value);
+               if (key == "ram") board.ram = region(value);
+               if (key == "qemu") board.emulator = qemu(word(value));
+             });
+    for (const char* key : {"name", "core", "flash", "ram"})
+      if (!all().contains(key)) report().add(fail(all(), "it has no key '{}'", key));
+    report().throw_if_any();
+    if (board.flash.origin < board.ram.end() && board.ram.origin < board.flash.end())
+      throw fail(*all().get("ram"), "it overlaps the flash");
+    return board;
+  }
+
+ private:
+  // What may stand in a command line and in a message.
+  std::string word(const toml::node& value) const {
+    const auto* text = value.as_string();
+    const auto good = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+    };
+    if (!text || text->get().empty() || !std::all_of(text->get().begin(), text->get().end(), good) ||
+        text->get()[0] == '-')
+      throw fail(value, "want a name in quotes, of letters, digits and -_.");
+    return text->get();
+  }
+
+  std::string core(const toml::node& value) const {
+    const std::vector<std::string> there = cortexm_cores();
+    const auto* text = value.as_string();
+    if (!text || std::find(there.begin(), there.end(), text->get()) == there.end())
+      throw fail(value, "want one of {}, in quotes", fmt::join(there, ", "));
+    return text->get();
+  }
+
+  Region region(const toml::node& value) const {
+    if (value.is_array())
+      throw fail(value, "want one region: a program is not spread over several; name the largest");
+    const auto* text = value.as_string();
+    if (!text || text->get().find('+') == std::string::npos)
+      throw fail(value, "want \"ORIGIN+BYTES\", such as \"0x20000000+128K\"");
+    try {
+      return parse_region(text->get(), {});
+    } catch (const Error& e) {
+      throw fail(value, "{}", e.what());
+    }
+  }
+};
 
 }  // namespace
 
@@ -66,32 +143,23 @@ const std::vector<Board>& boards() {
     std::vector<Board> made;
     for (const Row& r : rows) {
       made.push_back({r.name, r.core, r.flash, r.ram, {}, r.mark});
-      if (r.qemu)
-        made.back().emulator = {"qemu-system-arm",
-                                "-M",
-                                r.qemu,
-                                "-display",
-                                "none",
-                                "-monitor",
-                                "none",
-                                "-serial",
-                                "none",
-                                "-semihosting-config",
-                                "enable=on,target=native",
-                                "-kernel"};
+      if (r.qemu) made.back().emulator = qemu(r.qemu);
     }
     return made;
   }();
   return list;
 }
 
+Board parse_board(const std::string& toml, const std::string& file) { return BoardFile(toml, file).read(); }
+
 Board find_board(const std::string& name) {
+  if (name.ends_with(".toml")) return parse_board(std::string(MappedFile(name).bytes()), name);
   std::vector<std::string> names;
   for (const Board& b : boards()) {
     if (b.name == name) return b;
     names.push_back(b.name);
   }
-  throw error("unknown board '{}'; there are: {}", name, fmt::join(names, ", "));
+  throw error("unknown board '{}'; there are: {}; or give a FILE.toml", name, fmt::join(names, ", "));
 }
 
 }  // namespace pock

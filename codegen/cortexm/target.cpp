@@ -22,6 +22,12 @@ constexpr Core kCores[] = {
 
 }  // namespace
 
+std::vector<std::string> cortexm_cores() {
+  std::vector<std::string> names;
+  for (const Core& core : kCores) names.emplace_back(core.name);
+  return names;
+}
+
 Target cortexm_target(const std::string& name, const std::string& cpu) {
   if (cpu != name) throw error("target {} is for its own core alone, not for cpu '{}'", name, cpu);
   for (const Core& core : kCores) {

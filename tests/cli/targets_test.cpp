@@ -31,6 +31,21 @@ TEST(Targets, TableAndJsonNameTheSame) {
     EXPECT_TRUE(names.count(name)) << name;
 }
 
+// A board of one's own is one like those that are known.
+TEST(Targets, ABoardFileIsABoard) {
+  TempDir dir;
+  const std::string file = dir.write(
+      "mine.toml", "name = 'mine'\ncore = 'cortex-m4'\nflash = '0x08000000+1M'\nram = '0x20000000+128K'\n");
+  for (const auto& [board, out] : {std::pair{file, "mine.elf"}, {std::string("stm32f405"), "known.elf"}}) {
+    const Ran ran = run({kPockc, "compile", std::string(kSourceDir) + "/tests/train/mlp/model.onnx",
+                         "--batch", "4", "--loss", "cross-entropy", "--board", board, "-o", dir / out});
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    EXPECT_NE(ran.err.find(board == file ? "memory of mine:" : "memory of stm32f405:"), std::string::npos);
+  }
+  EXPECT_TRUE(read_file(dir / "mine.elf") == read_file(dir / "known.elf"));
+  EXPECT_NE(run({kPockc, "targets"}).out.find("--board FILE.toml"), std::string::npos);
+}
+
 // What is said of a board's memory is what the image takes.
 TEST(Targets, MemoryTableIsTheImages) {
   TempDir dir;

@@ -55,13 +55,14 @@ TEST(Docs, CommandsAboutMachinesRun) {
   TempDir dir;
   fs::copy_file(kRoot / "tests/train/lenet/model.onnx", dir / "model.onnx");
   const std::vector<std::string> all = commands(kRoot / "docs/machines.md", {"pockc "});
-  ASSERT_EQ(all.size(), 4u);
+  fs::copy_file(kRoot / "tests/docs/my-board.toml", dir / "my-board.toml");
+  ASSERT_EQ(all.size(), 5u);
   for (const std::string& command : all) {
     Ran ran = run({"/bin/sh", "-c", "PATH=" + fs::path(kPockc).parent_path().string() + ":$PATH; " + command},
                   dir.path);
     EXPECT_EQ(ran.status, 0) << command << "\n" << ran.err;
   }
-  for (const char* file : {"pi-trainer", "firmware.elf", "firmware.bin"})
+  for (const char* file : {"pi-trainer", "firmware.elf", "firmware.bin", "mine.elf"})
     EXPECT_TRUE(fs::exists(dir / file)) << file;
 }
 
@@ -156,7 +157,7 @@ TEST(Docs, CodeIsTheCodeOfTheProject) {
       ++count;
     }
   }
-  EXPECT_EQ(count, 7);
+  EXPECT_EQ(count, 8);
 }
 
 }  // namespace

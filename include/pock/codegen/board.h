@@ -1,6 +1,6 @@
 // Where memory is on a machine without a system.
 //
-//   Board b = find_board("mps2-an386");
+//   Board b = find_board("mps2-an386");  // or a file: "my_board.toml"
 //   b.ram = parse_region("0x20000000+96K", b.ram);
 #pragma once
 
@@ -23,8 +23,10 @@ struct Board {
   std::vector<uint32_t> mark = {};    // words behind the vector table, which its loader looks for
 };
 
-// Throws Error listing the boards there are.
+// Of boards(), or what the file of this name says, which ends in .toml. Throws Error: the boards there are, or all that is wrong
+// in the file.
 Board find_board(const std::string& name);
+Board parse_board(const std::string& toml, const std::string& file);
 const std::vector<Board>& boards();
 // "ORIGIN+BYTES", or "BYTES" from where `now` begins; a K or M behind stands for KiB or MiB. Throws Error.
 Region parse_region(const std::string& text, const Region& now);
