@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "pock/codegen/count.h"
 #include "pock/codegen/measure.h"
 #include "pock/support/new_file.h"
 
@@ -172,15 +173,102 @@ std::string step_text(const Program& program, const StepTime& t) {
   return text;
 }
 
+// ---- What is counted and not timed
+
+struct CountRow {
+  std::string name, nodes;
+  int64_t calls, macs;  // the latter of one call
+  const KernelCount* count;
+};
+
+// Of the kernels of a training step, those that take most in front.
+std::vector<CountRow> count_rows(const Program& program, const std::vector<KernelCount>& counts) {
+  std::vector<KernelTime> kernels =
+      by_kernel(program, {.uses = std::vector<double>(program.train_uses.size())});
+  std::vector<CountRow> rows;
+  for (const KernelTime& k : kernels) {
+    const KernelUse& use = program.train_uses[k.uses[0]];
+    rows.push_back({name_of(program, k), nodes_text(program, k), std::ssize(k.uses),
+                    multiply_accumulates(use), &counts[k.kernel]});
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const CountRow& a, const CountRow& b) {
+    return a.calls * a.count->instructions.value_or(0) > b.calls * b.count->instructions.value_or(0);
+  });
+  return rows;
+}
+
+std::optional<double> per_mac(const CountRow& r) {
+  if (!r.macs || !r.count->instructions) return {};
+  return static_cast<double>(*r.count->instructions) / static_cast<double>(r.macs);
+}
+
+json count_json(const BenchArgs& args, const Program& program, const std::vector<CountRow>& rows) {
+  json kernels = json::array();
+  for (const CountRow& r : rows) {
+    json row = {{"name", r.name},
+                {"nodes", r.nodes},
+                {"calls", r.calls},
+                {"right", r.count->right},
+                {"code_bytes", r.count->code_bytes},
+                {"stack_bytes", r.count->stack_bytes},
+                {"spills", r.count->spills}};
+    if (r.count->instructions) row["instructions"] = *r.count->instructions;
+    if (r.macs) row["multiply_accumulates"] = r.macs;
+    if (const auto n = per_mac(r)) row["instructions_per_multiply_accumulate"] = *n;
+    kernels.push_back(row);
+  }
+  const Target& target = program.options.target;
+  return {{"model", args.model},
+          {"batch", program.batch},
+          {"target", target.name},
+          {"cpu", target.cpu},
+          {"kernels", kernels}};
+}
+
+std::string count_text(const Program& program, const std::vector<CountRow>& rows) {
+  int64_t instructions = 0;
+  for (const CountRow& r : rows) instructions += r.calls * r.count->instructions.value_or(0);
+  const Target& target = program.options.target;
+  std::string text = fmt::format("{} ({}): the kernels of a step of {} samples execute {} instructions\n\n",
+                                 target.name, target.cpu, program.batch, instructions);
+  text +=
+      fmt::format("{:>7} {:>13} {:>5} {:>12} {:>7} {:>7} {:>7} {:>6}  {:24} {}\n", "share", "instructions",
+                  "calls", "MAC", "per MAC", "code", "stack", "spills", "kernel", "nodes");
+  for (const CountRow& r : rows) {
+    const int64_t one = r.count->instructions.value_or(0);
+    const auto n = per_mac(r);
+    text += fmt::format(
+        "{:5.1f} % {:13} {:5} {:>12} {:>7} {:7} {:7} {:6}  {:24} {}{}\n",
+        100.0 * static_cast<double>(r.calls * one) / static_cast<double>(std::max<int64_t>(instructions, 1)),
+        one, r.calls, r.macs ? std::to_string(r.macs) : "", n ? fmt::format("{:.3f}", *n) : "",
+        r.count->code_bytes, r.count->stack_bytes, r.count->spills, r.name, r.nodes,
+        r.count->right ? "" : " WRONG");
+  }
+  return text;
+}
+
+std::string counted(const BenchArgs& args, const Program& program) {
+  if (args.rounds) throw error("--rounds: instructions are counted once, as they are always the same");
+  const std::vector<KernelCount> counts = count_kernels(program);
+  const std::vector<CountRow> rows = count_rows(program, counts);
+  return args.json
+             ? count_json(args, program, rows).dump(2, ' ', false, json::error_handler_t::replace) + "\n"
+             : count_text(program, rows);
+}
+
+std::string timed(const BenchArgs& args, const Program& program) {
+  const StepTime t = measure(args, program);
+  return args.json ? step_json(args, program, t).dump(2, ' ', false, json::error_handler_t::replace) + "\n"
+                   : step_text(program, t);
+}
+
 }  // namespace
 
 void run_bench(const BenchArgs& args) {
   const Prepared prepared = prepare(args);
   const Program program = lower(*prepared.graphs.train, *prepared.graphs.infer, prepared.options);
-  const StepTime t = measure(args, program);
-  const std::string text =
-      args.json ? step_json(args, program, t).dump(2, ' ', false, json::error_handler_t::replace) + "\n"
-                : step_text(program, t);
+  const bool count = args.count || !program.options.target.emulator.empty();
+  const std::string text = count ? counted(args, program) : timed(args, program);
   NewFile("-", text).commit();
 }
 

@@ -1,4 +1,4 @@
-// `pockc bench`: where the time of a training step goes on this machine.
+// `pockc bench`: where the time of a training step goes on this machine, or what its kernels take on another.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@ namespace pock {
 
 struct BenchArgs : ProgramArgs {
   std::optional<int> rounds;
-  bool json = false;
+  bool count = false, json = false;
 };
 // Where nobody says how many.
 constexpr int kFewestRounds = 5;

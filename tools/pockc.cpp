@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <csignal>
@@ -17,6 +18,7 @@
 #include "opt.h"
 #include "pock/codegen/compile.h"
 #include "pock/passes/passes.h"
+#include "regress.h"
 #include "targets.h"
 
 namespace {
@@ -229,7 +231,9 @@ void add_explain(CLI::App& app) {
 
 void add_bench(CLI::App& app) {
   auto* c = app.add_subcommand(
-      "bench", "Say how long each kernel of a model's training step takes on this machine, on one thread");
+      "bench",
+      "Say how long each kernel of a model's training step takes on this machine, on one thread; for another "
+      "one, how many instructions it executes there, counted in an emulator");
   auto a = std::make_shared<BenchArgs>();
   add_program(c, *a);
   c->add_option(
@@ -238,8 +242,38 @@ void add_bench(CLI::App& app) {
        "at least " +
            std::to_string(kFewestRounds))
       ->check(whole(1, 1000000));
+  c->add_flag("--count", a->count, "count instructions for this machine, too, instead of measuring time");
   c->add_flag("--json", a->json, "as JSON, for scripts");
   c->callback([a] { run_bench(*a); });
+}
+
+// What stands behind `pockc compile`, of what add_program() knows.
+ProgramArgs parse_program(std::vector<std::string> words) {
+  CLI::App app;
+  ProgramArgs a;
+  add_program(&app, a);
+  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::ParseError& e) {
+    throw error("{}", e.what());
+  }
+  return a;
+}
+
+void add_regress(CLI::App& app) {
+  auto* c = app.add_subcommand(
+      "regress", "Say which generated kernels have become wrong, slower or larger than a baseline says");
+  auto a = std::make_shared<RegressArgs>();
+  c->add_option("FILE", a->file, "the models, targets and options to compare, a TOML file (docs/regress.md)")
+      ->required();
+  c->add_option("--baseline", a->baseline,
+                "what they are compared with; default: as FILE says, or FILE's name with .json");
+  c->add_flag("--update", a->update, "write the baseline instead of comparing");
+  c->add_option("--json", a->json,
+                "write what there is, and what moved, as JSON to this file; '-' is standard output");
+  c->add_option("--junit", a->junit, "likewise as JUnit's XML, a test for each kernel");
+  c->callback([a] { run_regress(*a, parse_program); });
 }
 
 void add_export(CLI::App& app) {
@@ -303,6 +337,7 @@ int run(CLI::App& app, int argc, char** argv) {
     add_compile(app);
     add_explain(app);
     add_bench(app);
+    add_regress(app);
     add_inspect(app);
     add_export(app);
     add_opt(app);

@@ -23,6 +23,7 @@ Target aarch64_target(const std::string& name, const std::string& cpu) {
   t.elf_machine = EM_AARCH64;
   t.runtime = {"aarch64-linux"};
   t.library_runtime = {"aarch64-library"};
+  t.kernels_runtime = "aarch64-kernels";
   return t;
 }
 

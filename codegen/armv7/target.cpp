@@ -28,6 +28,7 @@ Target armv7_target(const std::string& name, const std::string& cpu) {
   t.pointer_bytes = 4;
   t.runtime = {"armv7-linux"};
   t.library_runtime = {"armv7-library"};
+  t.kernels_runtime = "armv7-kernels";
   return t;
 }
 

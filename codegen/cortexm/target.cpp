@@ -51,6 +51,7 @@ Target cortexm_target(const std::string& name, const std::string& cpu) {
     t.pointer_bytes = 4;
     t.runtime = {"cortexm-semihosting"};
     t.library_runtime = {"cortexm-library"};
+    t.kernels_runtime = "cortexm-kernels";
     return t;
   }
   POCK_CHECK(false, "no core {}", name);

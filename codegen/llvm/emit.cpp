@@ -1,12 +1,9 @@
 // A lowered program to the bytes of a file.
-#include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
-#include <llvm/Linker/Linker.h>
 #include <llvm/Object/ELFObjectFile.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Target/TargetMachine.h>
-#include <llvm/Transforms/IPO/Internalize.h>
 
 #include <set>
 #include <unordered_map>
@@ -19,39 +16,13 @@
 #include "llvm/machine.h"
 #include "llvm/must.h"
 #include "llvm/object.h"
+#include "llvm/runtime.h"
 #include "llvm/stack.h"
 #include "place.h"
 #include "pock/codegen/compile.h"
-#include "pock/codegen/runtime_bitcode.h"
 
 namespace pock {
 namespace {
-
-// A board has one core, so the runtime is code for it too; elsewhere it must run before it has asked what there is.
-void use_all_of(const Target& target, llvm::Module& runtime) {
-  for (llvm::Function& f : runtime) {
-    f.addFnAttr("target-cpu", target.baseline);
-    f.addFnAttr("target-features", target.features);
-  }
-}
-
-void link_runtime(llvm::Module& module, const Target& target, const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    const std::string_view bitcode = runtime_bitcode(name);
-    POCK_CHECK(!bitcode.empty(), "no runtime named {}", name);
-    auto runtime = must(llvm::parseBitcodeFile({llvm::StringRef(bitcode), name}, module.getContext()));
-    runtime->setTargetTriple(module.getTargetTriple());
-    runtime->setDataLayout(module.getDataLayout());
-    if (target.bare()) use_all_of(target, *runtime);
-    const bool failed = llvm::Linker::linkModules(module, std::move(runtime));
-    POCK_CHECK(!failed, "runtime {} does not fit the program", name);
-  }
-}
-
-// What only assembly refers to, or code generation may call, is marked as used by the runtime.
-void keep_only(llvm::Module& module, const std::set<std::string>& names) {
-  llvm::internalizeModule(module, [&](const llvm::GlobalValue& v) { return names.count(v.getName().str()); });
-}
 
 // Gives the runtime's functions pock_lib_NAME the library's own names, which are all that is seen of it. Those names.
 std::vector<std::string> name_library(llvm::Module& module, const std::string& library) {
@@ -125,7 +96,7 @@ std::string emit(Program& program, Emit what) {
   }
   emit_program(module, program, phases, is_image);
 
-  std::vector<std::string> entries = {is_image ? "pock_reset" : "_start"};
+  std::vector<std::string> entries = {first_function(target)};
   if (what == Emit::exe) {
     link_runtime(module, target, target.runtime);
     keep_only(module, {entries[0]});

@@ -3,51 +3,17 @@
 #include <lld/Common/Driver.h>
 #include <llvm/Object/ArchiveWriter.h>
 #include <llvm/Support/raw_ostream.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <mutex>
 
 #include "llvm/must.h"
 #include "pock/support/diag.h"
+#include "pock/support/temporary_folder.h"
 
 LLD_HAS_DRIVER(elf)
 
 namespace pock {
 namespace {
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "pock-XXXXXX").string();
-    if (!mkdtemp(name.data())) throw error("cannot make a temporary folder {}", name);
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
-void write_file(const std::string& path, const std::string& bytes) {
-  std::ofstream out(path, std::ios::binary);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (!out.flush()) throw error("cannot write {}: is the disk full?", path);
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  std::string bytes(static_cast<size_t>(in.tellg()), '\0');
-  in.seekg(0).read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (!in) throw error("cannot read {}", path);
-  return bytes;
-}
 
 std::string run_lld(std::vector<std::string> options, const std::vector<std::string>& objects,
                     const std::string& script = {}) {
@@ -74,13 +40,19 @@ std::string run_lld(std::vector<std::string> options, const std::vector<std::str
   return read_file(out);
 }
 
+const char* strip(Names names) { return names == Names::stripped ? "-s" : "--strip-debug"; }
+
 }  // namespace
 
 // With -O2 strings that end alike share their bytes.
-std::string link_program(const std::string& emulation, const std::vector<std::string>& objects) {
-  return run_lld({"-m", emulation, "-static", "--gc-sections", "-z", "norelro", "-z", "noexecstack", "-s",
-                  "--build-id=none", "-O2", "--threads=1"},
+std::string link_program(const std::string& emulation, const std::vector<std::string>& objects, Names names) {
+  return run_lld({"-m", emulation, "-static", "--gc-sections", "-z", "norelro", "-z", "noexecstack",
+                  strip(names), "--build-id=none", "-O2", "--threads=1"},
                  objects);
+}
+
+std::string link_plugin(const std::string& object) {
+  return run_lld({"-shared", "-z", "noexecstack", "--build-id=none", "--threads=1"}, {object});
 }
 
 // Without pages nothing in the file is aligned to them. Names stay: a debugger shows them, and no flash holds them.

@@ -66,6 +66,7 @@ Target x86_target(const std::string& name, const std::string& cpu) {
   t.elf_machine = EM_X86_64;
   t.runtime = {"x86_64-linux"};
   t.library_runtime = {"x86_64-library"};
+  t.kernels_runtime = "x86_64-kernels";
   return t;
 }
 

@@ -44,7 +44,8 @@ struct Target {
   int pointer_bytes = 8;
   // Bitcode to link into programs and into libraries.
   std::vector<std::string> runtime, library_runtime;
-  std::string what, memory;  // for people: the machine, and what memory it has
+  std::string kernels_runtime;  // likewise into programs that run kernels one by one
+  std::string what, memory;     // for people: the machine, and what memory it has
   std::vector<std::string>
       emulator;  // runs its programs on another machine, as that very core; none: not emulated
   Board board;   // of a machine without a system; else it has no name
