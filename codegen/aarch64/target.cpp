@@ -18,6 +18,7 @@ Target aarch64_target(const std::string& name, const std::string& cpu) {
   t.vector_unit = "NEON";
   t.vector_bits = 128;
   t.tile = {.rows = 7, .cols = 3};
+  t.turns_shared = true;
   t.cache = 1 << 20;  // a Raspberry Pi 4 has it for all four cores
   t.emulation = "aarch64linux";
   t.elf_machine = EM_AARCH64;

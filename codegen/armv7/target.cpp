@@ -19,7 +19,7 @@ Target armv7_target(const std::string& name, const std::string& cpu) {
   // 16 registers of four floats; no instruction multiplies with a part of one.
   t.vector_unit = "NEON";
   t.vector_bits = 128;
-  t.tile = {.rows = 4, .cols = 2};
+  t.tile = {.rows = 4, .cols = 2, .widest = 2, .terms = 2};
   t.cache = 512 << 10;  // a Raspberry Pi 2 has it for all four cores
   t.rounds = false;
   t.emulation = "armelf_linux_eabi";

@@ -11,13 +11,15 @@ struct Core {
   const char *name, *triple, *features, *vector_unit;
   Tile tile;
 };
-// Doubles are left to software everywhere, as not every chip with such a core has them. Four floats at a time: that many
-// instructions where there are no vectors. 32 registers of one float, or 8 of four.
+// Doubles are left to software everywhere, as not every chip with such a core has them. Where there are no vectors four
+// floats at a time are that many instructions, and as many registers of 32; Helium has 8 of four.
+constexpr Tile kScalars{.rows = 6, .cols = 1, .widest = 3, .terms = 2};
+constexpr Tile kHelium{.rows = 3, .cols = 2, .widest = 2};
 constexpr Core kCores[] = {
-    {"cortex-m4", "thumbv7em-unknown-none-eabihf", "", "none", {.rows = 4, .cols = 1}},
-    {"cortex-m7", "thumbv7em-unknown-none-eabihf", "-fp64", "none", {.rows = 4, .cols = 1}},
-    {"cortex-m33", "thumbv8m.main-unknown-none-eabihf", "", "none", {.rows = 4, .cols = 1}},
-    {"cortex-m55", "thumbv8.1m.main-unknown-none-eabihf", "+mve.fp,-fp64", "Helium", {.rows = 4, .cols = 1}},
+    {"cortex-m4", "thumbv7em-unknown-none-eabihf", "", "none", kScalars},
+    {"cortex-m7", "thumbv7em-unknown-none-eabihf", "-fp64", "none", kScalars},
+    {"cortex-m33", "thumbv8m.main-unknown-none-eabihf", "", "none", kScalars},
+    {"cortex-m55", "thumbv8.1m.main-unknown-none-eabihf", "+mve.fp,-fp64", "Helium", kHelium},
 };
 
 }  // namespace

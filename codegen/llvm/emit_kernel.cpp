@@ -318,17 +318,20 @@ class KernelEmitter {
     return std::any_of(e->args.begin(), e->args.end(), [&](const Expr& a) { return varies(a, variables); });
   }
 
-  // The scalar part of a position: outer loops first, so that partial sums move out of inner loops.
+  // The scalar part of a position: outer loops first, so that partial sums move out of inner loops. In numbers of the width
+  // of addresses, as none is larger: narrower ones would not be found again behind the last sum.
   Value* variable_part(Position& p) {
     std::stable_sort(p.terms.begin(), p.terms.end(),
                      [](const auto& a, const auto& b) { return a.depth < b.depth; });
+    llvm::IntegerType* word = module_.getDataLayout().getIntPtrType(context());
     Value* sum = nullptr;
     for (const Position::Term& t : p.terms) {
       if (t.times == 0) continue;
-      Value* scaled = t.times == 1 ? t.value : b_.CreateNSWMul(t.value, integer(t.times));
+      Value* scaled = b_.CreateSExtOrTrunc(t.value, word);
+      if (t.times != 1) scaled = b_.CreateNSWMul(scaled, llvm::ConstantInt::getSigned(word, t.times));
       sum = sum ? b_.CreateNSWAdd(sum, scaled) : scaled;
     }
-    return sum;
+    return sum ? b_.CreateSExt(sum, b_.getInt64Ty()) : nullptr;
   }
 
   // Element 0 of a vector access, or the only one. The constant stands last and becomes a displacement.
@@ -468,10 +471,13 @@ class KernelEmitter {
     return columns[0];
   }
 
-  // Whether the load and those of the next iterations of the unrolled loop, all of which run, are neighbours.
+  // Whether the load and those of the next iterations of an unrolled loop, all of which run, are neighbours. Of the loops
+  // around it is the innermost that the load depends on: rows share what they are multiplied with.
   bool reads_neighbours(const Expr& e) const {
-    return unrolled_ && unrolled_->left >= kTurned && unrolled_->block == b_.GetInsertBlock() &&
-           are_neighbours(e, *unrolled_->loop);
+    const Unrolled* u = unrolled_;
+    while (target_.turns_shared && u && u->block == b_.GetInsertBlock() && !uses(e, u->loop->var.get()))
+      u = u->around;
+    return u && u->left >= kTurned && u->block == b_.GetInsertBlock() && are_neighbours(e, *u->loop);
   }
 
   static bool same_place(const Position& a, const Position& b) {
@@ -773,7 +779,7 @@ class KernelEmitter {
       const Unrolled* around = unrolled_;
       for (int64_t i = lo.lo; i < hi.hi; i += s.step) {
         bind_constant(s.var.get(), i);
-        const Unrolled now{&s, (hi.hi - i + s.step - 1) / s.step, b_.GetInsertBlock()};
+        const Unrolled now{&s, (hi.hi - i + s.step - 1) / s.step, b_.GetInsertBlock(), around};
         if (lanes_ == 0) unrolled_ = &now;
         statements(s.body);
       }
@@ -895,6 +901,7 @@ class KernelEmitter {
     const Stmt* loop;
     int64_t left;
     BasicBlock* block;
+    const Unrolled* around;  // or null
   };
   const Unrolled* unrolled_ = nullptr;  // the innermost one
   const Stmt* dot_ = nullptr;           // the loop whose iterations the next store adds up at once

@@ -38,6 +38,7 @@ constexpr int kMemoryThreads = 2;  // take what memory gives: more of them do no
 // Iterations of a sum whose loads are turned into vectors together, and where that takes no turning.
 constexpr int64_t kTurned = 8, kNeighbours = 4;
 constexpr int64_t kBriefSum = 4;    // terms, with which a sum is no more work than its result
+constexpr int64_t kLongSum = 32;    // terms, of which several are worth their code
 constexpr int64_t kScalarTile = 4;  // sums kept apart where no vector fits, to hide an addition's latency
 
 class Scheduler {
@@ -323,6 +324,7 @@ class Scheduler {
         clipped_rows(nest, axis, most, wide);
       sink_columns(name, wide);
       chunks();
+      unroll_terms();
       return;
     }
     const bool neighbours = row != none && contiguous(nest.accesses, column);
@@ -566,12 +568,41 @@ class Scheduler {
   // How many columns a tile has: all of them where they are few, else whole vectors that leave no remainder; or as many
   // as there can be.
   int64_t width(int64_t extent, bool widest) const {
-    const int64_t vector = target_.vector_floats(), most = 4 * vector;
+    const int64_t vector = target_.vector_floats(), most = target_.tile.widest * vector;
     if (extent <= most) return extent;
     if (widest) return most;
     for (int64_t w : {3 * vector, 4 * vector, 2 * vector, vector})
-      if (extent % w == 0) return w;
-    return 3 * vector;
+      if (w <= most && extent % w == 0) return w;
+    return std::min(3 * vector, most);
+  }
+
+  // Sums whose loops take several terms at a time, so that less of the work is to count them.
+  void unroll_terms() {
+    if (target_.tile.terms < 2) return;
+    std::set<std::string> names;
+    innermost_terms(now_.body[front_].body, names);
+    for (const std::string& name : names) {
+      const std::vector<const Stmt*> loops = loops_named(now_.body, name);
+      if (!std::all_of(loops.begin(), loops.end(), [&](const Stmt* s) {
+            return !s->independent && s->step == 1 && trips(*s) >= kLongSum &&
+                   trips(*s) % target_.tile.terms == 0;
+          }))
+        continue;
+      add(Step::split, name, target_.tile.terms);
+      add(Step::unroll, name + ".i");
+    }
+  }
+
+  // The names of `for` loops without another one inside. Whether there is any.
+  static bool innermost_terms(const std::vector<Stmt>& body, std::set<std::string>& names) {
+    bool any = false;
+    for (const Stmt& s : body) {
+      const bool inside = innermost_terms(s.body, names);
+      const bool own = s.kind == StmtKind::loop && !s.independent;
+      if (own && !inside) names.insert(s.var->name);
+      any |= own || inside;
+    }
+    return any;
   }
 
   // Loops in the order of the results in memory, cut where a layout cuts an axis; neighbours that are one axis in

@@ -17,8 +17,10 @@ namespace pock {
 inline constexpr int64_t kMostStack = 128 << 10;
 
 struct Tile {
-  int rows = 6;  // independent rows of accumulators in a contraction's register tile
-  int cols = 2;  // vectors a row
+  int rows = 6;    // independent rows of accumulators in a contraction's register tile
+  int cols = 2;    // vectors a row
+  int widest = 4;  // vectors a row, where they are more and the rows fewer
+  int terms = 1;   // of a sum that are written out, so that less is spent on counting them
 };
 
 struct Target {
@@ -35,6 +37,7 @@ struct Target {
   Tile tile;
   bool byte_dots =
       false;  // one instruction adds four products of unsigned and signed bytes to each of 4, 8 or 16 words
+  bool turns_shared = false;  // registers are enough to turn rows of four floats that rows of a tile share
   int64_t cache = 8 << 20;  // bytes that a thread can hope to find there again: of more, all come from memory
   int threads = 4;          // planned for, where nobody says otherwise
   bool rounds = true;       // an instruction rounds a float to the nearest whole number
