@@ -102,17 +102,24 @@ json number(double x) {
   return std::round(x * 1e4) / 1e4;
 }
 
+// A line for each kernel, for who reads what a change of it is.
 std::string baseline_text(const std::vector<CaseResult>& results) {
-  json cases = json::object();
+  auto quoted = [](const std::string& name) {
+    return json(name).dump(-1, ' ', false, json::error_handler_t::replace);
+  };
+  std::string text = fmt::format("{{\n\"format\": {},\n\"cases\": {{\n", kFormat);
   for (const CaseResult& c : results) {
-    json& kernels = cases[c.name] = json::object();
+    text += fmt::format(" {}: {{\n", quoted(c.name));
     for (const Kernel& k : c.kernels) {
-      json& of = kernels[k.name] = json::object();
-      for (const auto& [name, value] : k.metrics) of[name] = number(value);
+      json metrics = json::object();
+      for (const Metric& m : kMetrics)
+        if (const auto found = k.metrics.find(m.name); found != k.metrics.end())
+          metrics[m.name] = number(found->second);
+      text += fmt::format("  {}: {}{}\n", quoted(k.name), metrics.dump(), &k == &c.kernels.back() ? "" : ",");
     }
+    text += fmt::format(" }}{}\n", &c == &results.back() ? "" : ",");
   }
-  return json{{"format", kFormat}, {"cases", cases}}.dump(1, ' ', false, json::error_handler_t::replace) +
-         "\n";
+  return text + "}\n}\n";
 }
 
 // By case and kernel.

@@ -66,6 +66,30 @@ TEST(Docs, CommandsAboutMachinesRun) {
     EXPECT_TRUE(fs::exists(dir / file)) << file;
 }
 
+// The list is the document's own; what goes by the clock is left out.
+TEST(Docs, CommandsAboutRegressRun) {
+  for (const char* emulator : {"qemu-aarch64", "qemu-x86_64", "qemu-system-arm"})
+    if (!is_installed(emulator)) GTEST_SKIP() << emulator << " is not installed";
+  TempDir dir;
+  fs::copy_file(kRoot / "tests/train/lenet/model.onnx", dir / "model.onnx");
+  const fs::path document = kRoot / "docs/regress.md";
+  std::istringstream text(read_file(document));
+  std::string list, line;
+  while (std::getline(text, line) && line.rfind("    baseline", 0) != 0) continue;
+  for (; line.rfind("    ", 0) == 0; std::getline(text, line))
+    if (line.rfind("    time = true", 0) != 0) list += line.substr(4) + "\n";
+  dir.write("kernels.toml", list);
+  std::vector<std::string> all = commands(document, {"pockc "});
+  ASSERT_EQ(all.size(), 3u);
+  std::swap(all[0], all[1]);  // the first is for who has a baseline
+  for (const std::string& command : all) {
+    Ran ran = run({"/bin/sh", "-c", "PATH=" + fs::path(kPockc).parent_path().string() + ":$PATH; " + command},
+                  dir.path);
+    EXPECT_EQ(ran.status, 0) << command << "\n" << ran.err;
+  }
+  EXPECT_TRUE(fs::exists(dir / "kernels.json"));
+}
+
 TEST(Docs, CommandsAboutTrainingRun) {
   TempDir dir;
   for (const auto& file : fs::directory_iterator(kRoot / "tests/train/recipes"))
