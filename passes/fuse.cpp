@@ -46,6 +46,7 @@ class Fusing {
     chains([](const Nodes& first, const Node& n) { return is_pointwise(first) && !updates_something(&n); });
     spread();
     chains([](const Nodes&, const Node& n) { return !updates_something(&n); });
+    sums();
     return changed_;
   }
 
@@ -275,6 +276,22 @@ class Fusing {
       return b->type.bytes() >= kLeastStaged && row > 0 && row <= kMostRow;
     }
     return reader.op->layouts.empty();  // windows see an element more than once
+  }
+
+  // ---- Sums behind what they read
+
+  // Sums of a large value, in the kernel that stores it, a part as soon as it is there.
+  void sums() {
+    for (Node* n : g_.nodes()) {
+      if (!computes(n) || n->op->pointwise() || !n->op->layouts.empty()) continue;
+      const Nodes nodes = kernel_of(n);
+      for (const Node* m : nodes)
+        for (const Value* v : m->inputs()) {
+          const bool large =
+              v->node && !contains(nodes, v->node) && computes(v->node) && v->type.bytes() >= kLeastStaged;
+          if (large && kernel_of(n).size() == nodes.size()) join(kernel_of(v->node), nodes);
+        }
+    }
   }
 
   // An optimizer's step and its updates, behind the reader; but not where it is a reader itself, which gets a kernel.

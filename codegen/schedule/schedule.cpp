@@ -7,6 +7,7 @@
 // element's arithmetic.
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <set>
 
 #include "pock/codegen/compile.h"
@@ -43,11 +44,18 @@ constexpr int64_t kScalarTile = 4;  // sums kept apart where no vector fits, to 
 
 class Scheduler {
  public:
-  // `near`: whether sums may wait in memory near by, the stack.
-  Scheduler(const loop::Kernel& k, const Target& t, bool near)
-      : plain_(k), target_(t), near_(near), front_(nests_in_front(k)), now_(k) {}
+  // `parts`: of what is stored, in which it is read behind. `near`: whether sums may wait in memory near by, the stack.
+  Scheduler(const loop::Kernel& k, const Target& t, const loop::Parts& parts, bool near)
+      : plain_(k), target_(t), parts_(parts), near_(near), front_(nests_in_front(k)), now_(k) {}
 
   loop::Schedule run() {
+    run_alone();
+    threads();
+    return steps_;
+  }
+
+  // On one thread.
+  loop::Schedule run_alone() {
     if (plain_.body.size() == front_ + 1 && starts_nest(plain_.body.back())) {
       Nest nest = find_nest(plain_.body.back());
       if (!nest.independent && !nest.sequential)
@@ -58,7 +66,6 @@ class Scheduler {
         sums();
       for (size_t i = 0; i < front_; ++i) fill(plain_.body[i]);
     }
-    threads();
     return steps_;
   }
 
@@ -152,7 +159,7 @@ class Scheduler {
     const int64_t pieces = target_.threads > 1 ? 4 * target_.threads : 1;
     const int64_t most = std::min(kMostRows, rows.extent / pieces);
     if (most < kLeastRows) return false;
-    add(Step::split, rows.name, rows_of(rows.extent, most), rows.name + ".r");
+    add(Step::split, rows.name, rows_of(whole(rows), most), rows.name + ".r");
     return once(rows.name + ".i", columns);
   }
 
@@ -179,7 +186,7 @@ class Scheduler {
     std::string at = outermost(now_.body.back());
     const int64_t bytes = at.empty() ? -1 : loop::staged_bytes(now_, at, z);
     if (bytes <= 0 || bytes > kMostStaged) return false;
-    const int64_t all = trips(*loops_named(now_.body, at).at(0));
+    const int64_t all = whole({at, trips(*loops_named(now_.body, at).at(0)), nullptr});
     if (const int64_t together = divisor(all, std::min(kStaged / bytes, all / (4 * target_.threads)));
         together > 1) {
       add(Step::split, at, together);
@@ -726,6 +733,14 @@ class Scheduler {
     return cut(name, extent, widths(widest));
   }
 
+  // Of how many iterations of an outermost loop blocks may be: of those of a part, where there are parts.
+  int64_t whole(const Axis& axis) const {
+    const int64_t own = parts_.all / axis.extent;
+    return parts_.elements && own * axis.extent == parts_.all && parts_.elements % own == 0
+               ? std::gcd(axis.extent, parts_.elements / own)
+               : axis.extent;
+  }
+
   // A divisor of the extent where a large one is near: a remainder is a second copy of the code.
   static int64_t rows_of(int64_t extent, int64_t most) {
     for (int64_t n = most; 2 * n > most; --n)
@@ -809,25 +824,70 @@ class Scheduler {
 
   const loop::Kernel& plain_;
   const Target& target_;
+  const loop::Parts parts_;
   const bool near_;
   const size_t front_;  // nests that fill a workspace for the last one
   loop::Schedule steps_;
   loop::Kernel now_;  // after steps_
 };
 
-loop::Schedule schedule_of(const loop::Kernel& k, const Target& t) {
+loop::Schedule schedule_of(const loop::Kernel& k, const Target& t, const loop::Parts& parts) {
   // What waits beside each sum, such as values of the nodes behind it, is known only in the end.
-  Scheduler scheduler(k, t, true);
+  Scheduler scheduler(k, t, parts, true);
   const loop::Schedule steps = scheduler.run();
-  return scheduler.fits_stack() ? steps : Scheduler(k, t, false).run();
+  return scheduler.fits_stack() ? steps : Scheduler(k, t, parts, false).run();
+}
+
+// A nest whose outermost loop goes over parts, each of which a cache holds.
+loop::Schedule schedule_parts(const loop::Kernel& k, const Target& t) {
+  const Stmt& parts = k.body.back();
+  const loop::Kernel one{k.name, k.args, loop::iteration(parts, 0)};
+  loop::Schedule steps = Scheduler(one, t, {}, false).run_alone();
+  steps.push_back({Step::parallel, parts.var->name});
+  return steps;
+}
+
+// Moves the parts to the nest in front, whose outermost loops become one where that takes it.
+void go_beside(const loop::Kernel& k, const std::string& part, loop::Schedule& steps) {
+  loop::Schedule tried = steps;
+  for (;;) {
+    const loop::Kernel now = loop::transformed(k, tried);
+    const auto at = std::find_if(now.body.begin(), now.body.end(), [&](const Stmt& s) {
+      return s.kind == StmtKind::loop && s.var->name == part;
+    });
+    if (at == now.body.begin() || at == now.body.end() || (at - 1)->kind != StmtKind::loop) return;
+    const Stmt& first = *(at - 1);
+    if (loop::go_beside(now, part, first.var->name)) {
+      steps = std::move(tried);
+      steps.push_back({Step::beside, part, 0, first.var->name});
+      return;
+    }
+    if (first.body.size() != 1) return;
+    const Stmt& inner = first.body[0];
+    if (inner.kind != StmtKind::loop || !inner.independent || inner.mode != loop::LoopMode::plain ||
+        trips(inner) < 1 || uses(inner.lo, first.var.get()) || uses(inner.hi, first.var.get()))
+      return;
+    tried.push_back({Step::fuse, first.var->name, 0, inner.var->name});
+  }
 }
 
 }  // namespace
 
 loop::Schedule schedule_for(const loop::Kernel& k, const Target& t) {
+  const std::vector<loop::Kernel> nests = loop::nests_apart(k);
   loop::Schedule steps;
-  for (const loop::Kernel& nest : loop::nests_apart(k))
-    for (loop::Step& step : schedule_of(nest, t)) steps.push_back(std::move(step));
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < nests.size(); ++i) {
+    const bool is_parts = i > 0 && loop::parts_read(nests[i - 1], nests[i]).elements;
+    if (is_parts) parts.push_back(nests[i].body.back().var->name);
+    const loop::Schedule own =
+        is_parts
+            ? schedule_parts(nests[i], t)
+            : schedule_of(nests[i], t,
+                          i + 1 < nests.size() ? loop::parts_read(nests[i], nests[i + 1]) : loop::Parts{});
+    steps.insert(steps.end(), own.begin(), own.end());
+  }
+  for (const std::string& part : parts) go_beside(k, part, steps);
   return steps;
 }
 

@@ -98,10 +98,11 @@ int stores(const std::vector<Stmt>&, const Buffer*);
 // Gives buffers and variables that hide one in scope another name.
 void tidy_names(Kernel&);
 
-// The steps of these names (merge.cpp, hoist.cpp, stage.cpp).
+// The steps of these names (merge.cpp, hoist.cpp, stage.cpp, behind.cpp).
 Kernel merge(const Kernel&, const std::string& i, const std::string& j);
 Kernel hoist(const Kernel&, const std::string& i);
 Kernel stage(const Kernel&, const std::string& i, const std::string& z);
+Kernel beside(const Kernel&, const std::string& part, const std::string& i);
 
 // Smaller where the ranges of its variables say so.
 Expr simplified(const Expr&, const std::function<Range(const Var&)>&);

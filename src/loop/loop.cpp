@@ -452,7 +452,31 @@ Linear linear(const Expr& e) {
   return sum;
 }
 
+namespace {
+
+// q * (e div d) * d + q * (e mod d) is q * e.
+void undivide(Linear& sum) {
+  for (const auto& [quotient, n] : sum.terms) {
+    if (quotient->op != Op::floordiv) continue;
+    const Expr &e = quotient->args[0], &d = quotient->args[1];
+    const auto rest = std::find_if(sum.terms.begin(), sum.terms.end(), [&](const auto& term) {
+      return term.first->op == Op::mod && term.second * d->integer == n && same(term.first->args[0], e) &&
+             same(term.first->args[1], d);
+    });
+    if (rest == sum.terms.end()) continue;
+    const auto [modulus, times] = *rest;
+    const auto [whole, many] = std::pair(quotient, n);
+    sum.add(whole, -many);
+    sum.add(modulus, -times);
+    sum.add(linear(whole->args[0]), times);
+    return undivide(sum);
+  }
+}
+
+}  // namespace
+
 Expr from_linear(Linear sum) {
+  undivide(sum);
   // Positive terms first, then by size of the coefficient, then by name: reads like a row-major index.
   std::stable_sort(sum.terms.begin(), sum.terms.end(), [](const auto& a, const auto& b) {
     if ((a.second > 0) != (b.second > 0)) return a.second > 0;

@@ -87,6 +87,16 @@ const Stmt* filling_loops(const Stmt& nest, const std::map<const Buffer*, size_t
   return nullptr;
 }
 
+// Whether the first nest has no loops inside and stores what is no workspace.
+bool stores_elements(const std::vector<Stmt>& body) {
+  const std::vector<Stmt> first{body[0]};
+  const std::optional<Elements> e = elements(first);
+  return e && std::any_of(e->body->begin(), e->body->end(), [](const Stmt& s) {
+           return s.kind == StmtKind::store &&
+                  (s.buffer->space == Space::out || s.buffer->space == Space::inout);
+         });
+}
+
 class Merging {
  public:
   Merging(const Kernel& k, const Stmt& outer, const Pairs& pairs) : kernel_(k), at_(pairs.at()) {
@@ -188,11 +198,11 @@ Kernel merge(const Kernel& k, const std::string& i, const std::string& j) {
 Kernel merged(Kernel k) {
   for (bool again = true; again;) {
     again = false;
-    for (const std::vector<Stmt>* body = &k.body;
-         !again && body->size() == 1 && (*body)[0].kind == StmtKind::loop; body = &(*body)[0].body) {
-      const std::vector<Stmt>& inner = (*body)[0].body;
-      if (inner.size() != 1 || inner[0].kind != StmtKind::loop) break;
-      const std::string i = (*body)[0].var->name, j = inner[0].var->name;
+    if (k.body.size() != 1 && !stores_elements(k.body)) return k;
+    for (const Stmt* outer = &k.body[0]; outer->kind == StmtKind::loop && outer->body.size() == 1;
+         outer = &outer->body[0]) {
+      if (outer->body[0].kind != StmtKind::loop) break;
+      const std::string i = outer->var->name, j = outer->body[0].var->name;
       again = mergeable(k, i, j);
       if (again) {
         k = merge(k, i, j);

@@ -9,11 +9,30 @@ bool has_sums(const Stmt& s) {
   return (s.kind == StmtKind::loop && !s.independent) || std::any_of(s.body.begin(), s.body.end(), has_sums);
 }
 
-// Whether it stores into workspace alone.
+// Whether it is read by one of those behind.
+bool is_read(const Buffer& b, const std::vector<Stmt>& body, size_t behind) {
+  return std::any_of(body.begin() + static_cast<ptrdiff_t>(behind), body.end(),
+                     [&](const Stmt& s) { return reads({s}, &b); });
+}
+
+// Whether it stores an element of a workspace in each iteration: it goes with the nest that reads them, to be a stage there.
 bool fills(const Stmt& s) {
-  if (s.kind == StmtKind::store && s.buffer->space != Space::workspace && s.buffer->space != Space::reg)
-    return false;
-  return std::all_of(s.body.begin(), s.body.end(), fills);
+  const std::vector<Stmt> nest{s};
+  const std::optional<Elements> e = elements(nest);
+  return e &&
+         std::count_if(
+             e->body->begin(), e->body->end(),
+             [](const Stmt& s) { return s.kind == StmtKind::store && s.buffer->space != Space::reg; }) == 1 &&
+         std::any_of(e->body->begin(), e->body->end(), [](const Stmt& s) {
+           return s.kind == StmtKind::store && s.buffer->space == Space::workspace;
+         });
+}
+
+bool stores_for_others(const Stmt& s, const std::vector<Stmt>& body, size_t behind) {
+  if (s.kind == StmtKind::store && s.buffer->space != Space::reg && is_read(*s.buffer, body, behind))
+    return true;
+  return std::any_of(s.body.begin(), s.body.end(),
+                     [&](const Stmt& inner) { return stores_for_others(inner, body, behind); });
 }
 
 }  // namespace
@@ -31,15 +50,19 @@ const Stmt* repeated(const Kernel& k) {
 std::vector<Kernel> nests_apart(const Kernel& k) {
   const Stmt* around = repeated(k);
   const std::vector<Stmt>& body = around ? around->body : k.body;
-  const auto is_nest = [](const Stmt& s) { return s.kind == StmtKind::loop && s.independent; };
-  if (body.empty() || !std::all_of(body.begin(), body.end(), is_nest) ||
-      !std::all_of(body.begin(), body.end() - 1, fills) ||
-      std::none_of(body.begin(), body.end() - 1, has_sums))
-    return {k};
+  for (size_t i = 0; i < body.size(); ++i)
+    if (body[i].kind != StmtKind::loop || !body[i].independent ||
+        (i + 1 < body.size() && !stores_for_others(body[i], body, i + 1)))
+      return {k};
+  if (body.empty() || std::none_of(body.begin(), body.end() - 1, has_sums)) return {k};
   std::vector<Kernel> nests;
-  for (const Stmt& s : body)
-    nests.push_back(
-        {k.name, k.args, around ? copy({s}, {{{around->var.get(), Expr(0)}}, {}}) : std::vector{s}});
+  std::vector<Stmt> group;
+  const std::vector<Stmt> once = around ? iteration(*around, 0) : body;
+  for (size_t i = 0; i < body.size(); ++i) {
+    group.push_back(once[i]);
+    if (i + 1 < body.size() && fills(body[i])) continue;
+    nests.push_back({k.name, k.args, std::exchange(group, {})});
+  }
   return nests;
 }
 

@@ -89,6 +89,10 @@ std::vector<Stmt> copy(const std::vector<Stmt>& stmts, Replace r) {
   return result;
 }
 
+std::vector<Stmt> iteration(const Stmt& loop, int64_t i) {
+  return copy(loop.body, {{{loop.var.get(), Expr(i)}}, {}});
+}
+
 namespace {
 
 class Names {

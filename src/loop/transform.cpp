@@ -22,11 +22,11 @@ struct StepRow {
 };
 // Indexed by Step::Kind.
 constexpr StepRow kRows[Step::parallel + 1] = {
-    {"split", true, true, true},        {"fuse", false, true, false},     {"merge", false, true, false},
-    {"reorder", false, true, false},    {"hoist", false, false, false},   {"sink", false, false, false},
-    {"taps", false, false, false},      {"slide", true, false, false},    {"interchange", false, true, false},
-    {"stage", false, true, false},      {"peel", false, false, false},    {"unroll", false, false, false},
-    {"vectorize", false, false, false}, {"parallel", false, false, false}};
+    {"split", true, true, true},     {"fuse", false, true, false},       {"merge", false, true, false},
+    {"reorder", false, true, false}, {"hoist", false, false, false},     {"sink", false, false, false},
+    {"taps", false, false, false},   {"slide", true, false, false},      {"interchange", false, true, false},
+    {"stage", false, true, false},   {"beside", false, true, false},     {"peel", false, false, false},
+    {"unroll", false, false, false}, {"vectorize", false, false, false}, {"parallel", false, false, false}};
 
 std::string to_string(const Step& s) {
   const StepRow& row = kRows[s.kind];
@@ -81,6 +81,7 @@ class Transform {
       case Step::merge:  // these look at the kernel's arguments too
       case Step::hoist:
       case Step::stage:
+      case Step::beside:
         break;
       case Step::reorder:
         return reorder(s);
@@ -641,6 +642,8 @@ Kernel transformed(const Kernel& k, const Schedule& schedule) {
       result = hoist(result, s.axis);
     else if (s.kind == Step::stage)
       result = stage(result, s.axis, s.other);
+    else if (s.kind == Step::beside)
+      result = beside(result, s.axis, s.other);
     else
       result.body = Transform(s).run(result.body);
   }

@@ -37,6 +37,23 @@ class Joining {
     return true;
   }
 
+  // The kernel of `sums` behind this one, of which it reads one result.
+  bool behind(const Joining& sums) {
+    bool joined = false;
+    for (const auto& [read, v] : sums.bound_) {
+      if (read->space != loop::Space::in || !made(v) ||
+          std::find(sums.kernel_.args.begin(), sums.kernel_.args.end(), read) == sums.kernel_.args.end())
+        continue;
+      std::optional<Kernel> both;
+      if (!joined && !inside_(v)) both = loop::behind(kernel_, result_buffer(v), sums.kernel_, read);
+      if (!both) return false;
+      kernel_ = std::move(*both);
+      joined = true;
+    }
+    bound_.insert(bound_.end(), sums.bound_.begin(), sums.bound_.end());
+    return joined;
+  }
+
   JoinedKernel take() {
     share_arguments();
     std::stable_partition(kernel_.args.begin(), kernel_.args.end(),
@@ -170,6 +187,38 @@ class Joining {
 
 }  // namespace
 
+namespace {
+
+// Where the last nest reads what others in front of it store: its nodes, with those that make inputs for it alone and those
+// that read its results. Else empty.
+std::vector<Node*> second_nest(const std::vector<Node*>& nodes, const Inside& inside) {
+  const auto last =
+      std::find_if(nodes.rbegin(), nodes.rend(), [](const Node* n) { return !n->op->pointwise(); });
+  if (last == nodes.rend()) return {};
+  std::vector<Node*> second{*last};
+  const auto is_second = [&](const Node* n) { return is_among(second, n); };
+  bool others = false;
+  for (auto n = last + 1; n != nodes.rend(); ++n) {
+    const bool its_own =
+        (*n)->op->pointwise() &&
+        std::all_of((*n)->results().begin(), (*n)->results().end(), [&](const Value* v) {
+          return inside(v) && std::all_of(v->users.begin(), v->users.end(), [&](const Node* user) {
+                   return is_second(user) || !is_among(nodes, user);
+                 });
+        });
+    others |= !its_own;
+    if (its_own) second.insert(second.begin(), *n);
+  }
+  if (!others) return {};
+  for (auto n = last.base(); n != nodes.end(); ++n)
+    if (std::any_of((*n)->inputs().begin(), (*n)->inputs().end(),
+                    [&](const Value* v) { return v->node && is_second(v->node); }))
+      second.push_back(*n);
+  return second;
+}
+
+}  // namespace
+
 bool loads_often(const loop::Kernel& nest, const BufferRef& b) {
   return loop::loads(nest, b) > kMostLoads * b->type.elements();
 }
@@ -183,8 +232,14 @@ std::optional<JoinedKernel> lower_nodes(const std::vector<Node*>& nodes, const I
   }
   for (const Node* n : nodes)
     if (n->op->is_view() || n->op->has_effect() || n->results().empty()) return {};
-  Joining joining(nodes, inside);
+  const std::vector<Node*> second = second_nest(nodes, inside);
+  std::vector<Node*> first = nodes;
+  std::erase_if(first, [&](Node* n) { return is_among(second, n); });
+  Joining joining(first, inside);
   if (!joining.run()) return {};
+  if (second.empty()) return joining.take();
+  Joining sums(second, inside);
+  if (!sums.run() || !joining.behind(sums)) return {};
   return joining.take();
 }
 

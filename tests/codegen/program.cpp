@@ -136,6 +136,46 @@ TEST(Program, StagesLikeTheInterpreter) {
   }
 }
 
+// A product's and a window's large results are summed up where they are made, in parts that go from one image to the next; and
+// so are those of the backward part.
+TEST(Program, SumsBehindLikeTheInterpreter) {
+  const auto make = [] {
+    auto g = std::make_unique<Graph>("large");
+    const auto param = [&](const std::string& name, Dims dims) {
+      const Type type{DType::f32, dims};
+      return g->add_param(name, type, make_data(random_floats(type.elements(), 1)));
+    };
+    Value* x = g->add_input("x", {DType::f32, {kBatch, 3, 79, 80}});
+    Builder b(*g);
+    const auto norm = [&](Value* v, const std::string& name) {
+      const Type type{DType::f32, {v->type.dim(1)}};
+      Value* mean = g->add_statistic("mean" + name, type, make_data(random_floats(type.elements(), 2)));
+      Value* variance = g->add_statistic(
+          "variance" + name, type, make_data(std::vector<float>(static_cast<size_t>(type.elements()), 1)));
+      return b.value("batch_norm",
+                     {v, param("scale" + name, type.dims), param("shift" + name, type.dims), mean, variance},
+                     {{"epsilon", 1e-5}, {"momentum", 0.9}});
+    };
+    const auto clip = [&](Value* v) { return b.value("clip", {v}, {{"low", 0.0}, {"high", 6.0}}); };
+    Value* wide = clip(norm(b.value("conv", {x, param("w1", {18, 3, 1, 1})}), "1"));
+    Value* apart = b.value("conv", {wide, param("w2", {18, 1, 3, 3})},
+                           {{"pad", std::vector<int64_t>{1, 1, 1, 1}}, {"groups", int64_t{18}}});
+    Value* means = b.reduce_mean(b.relu(norm(apart, "2")), {2, 3});
+    g->add_output(b.matmul(means, param("w3", {18, kClasses})), "scores");
+    return g;
+  };
+  PassOptions passes;
+  passes.losses = {parse_loss("cross-entropy")};
+  passes.recipe.optimizer = parse_optimizer("sgd:lr=0.1,momentum=0.9");
+  Compiled c = compile(make, passes, {});
+  EXPECT_EQ(std::count_if(c.program.kernels.begin(), c.program.kernels.end(),
+                          [](const CompiledKernel& k) {
+                            return loop::to_string(k.schedule).find(" beside(") != std::string::npos;
+                          }),
+            4);
+  expect_training_like_interpreter(std::move(c));
+}
+
 TEST(Program, SwitchesKeepEveryBit) {
   expect_training_like_interpreter(compile("adam", [](CompileOptions& o) { o.schedule = false; }));
   expect_training_like_interpreter(compile("adam", [](CompileOptions& o) { o.share_kernels = false; }));

@@ -34,6 +34,19 @@ constexpr const char* kConvInt8 =
 
 constexpr const char* kKernels[] = {
     kConvInt8,
+    R"(kernel @squared_and_summed(in x: f32[3,4,7], out y: f32[3,4,7], out s: f32[3,7]) {
+  each i in 0..3 { each j in 0..4 { each c in 0..7 { y[i,j,c] = x[i,j,c] * x[i,j,c] } } }
+  each p in 0..3 { each k in 0..7 {
+    reg acc: f32
+    acc = 0
+    for r in p * 5..min(p * 5 + 5, 12) { acc = acc + y[floordiv(r, 4),mod(r, 4),k] }
+    s[p,k] = acc
+  } }
+})",
+    R"(kernel @summed_in_pairs(in x: f32[10], out y: f32[10], out s: f32[5]) {
+  each i in 0..10 { y[i] = x[i] + 1 }
+  each p in 0..5 { s[p] = y[p * 2] * y[p * 2 + 1] }
+})",
     R"(kernel @matmul(in a: f32[7,5], in b: f32[5,19], out y: f32[7,19]) {
   each i in 0..7 { each j in 0..19 {
     reg acc: f32

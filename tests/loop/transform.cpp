@@ -102,6 +102,7 @@ TEST(Transform, AnyScheduleGivesTheSameBits) {
             step.kind == Step::interchange)
           step.other = names[random() % 2 ? (i + 1) % names.size() : random() % names.size()];
         if (step.kind == Step::stage) step.other = k.args.back()->name;
+        if (step.kind == Step::beside) step.other = names.front();
         try {
           k = loop::apply(k, {step});
         } catch (const std::logic_error&) {

@@ -34,6 +34,8 @@ struct Step {
                   // what registers hold from one to the next gets an axis in front
     stage,  // the nest in front that fills the workspace `other` moves into the body of i, where each iteration makes
             // what it reads of that, in a register buffer of that size
+    beside,  // each i right behind each `other`, of which it reads what is stored: each iteration of i runs those of
+             // `other` that store what it reads first
     peel,       // each i: the range where every clipped bound inside stays the same becomes a loop i.m
     unroll,     // constant extent
     vectorize,  // each i of constant extent
@@ -41,7 +43,7 @@ struct Step {
   } kind;
   std::string axis;
   int64_t number = 0;  // split, slide: n
-  std::string other;   // fuse, merge, reorder, interchange: j; stage: the buffer
+  std::string other;   // fuse, merge, reorder, interchange, beside: j; stage: the buffer
 };
 using Schedule = std::vector<Step>;
 
@@ -68,6 +70,11 @@ std::optional<Kernel> prepend(const Kernel& first, const BufferRef& stored, cons
 // holds what it makes.
 std::optional<Kernel> in_front(const Kernel& first, const BufferRef& stored, const Kernel& second,
                                const BufferRef& loaded);
+// `second`, `each` loops around one `for` loop over all of `loaded`, runs behind `first` in two nests: what each iteration of
+// the `for` loop makes of the elements that it reads goes into workspaces, and then what they hand on to each other. The
+// step beside moves the first of them into `first`.
+std::optional<Kernel> behind(const Kernel& first, const BufferRef& stored, const Kernel& second,
+                             const BufferRef& loaded);
 // Every load of `loaded` stands behind a store of the same element to `stored`, and takes it from a register instead;
 // `loaded` is no argument any more.
 std::optional<Kernel> forward(Kernel, const BufferRef& stored, const BufferRef& loaded);
@@ -94,9 +101,19 @@ int64_t staged_bytes(const Kernel&, const std::string& i, const std::string& z);
 // How many elements of the buffer a result sums up, where every load has along each axis a loop over all of it, so that
 // results along other axes read other elements; else 0.
 int64_t row_elements(const Kernel&, const BufferRef&);
+// Parts of what a nest stores: how many elements an iteration of the outermost loop of the nest behind reads, each of them
+// others in this order, and how many there are in all. None where that reads nothing of it, or not so.
+struct Parts {
+  int64_t elements = 0, all = 0;
+};
+Parts parts_read(const Kernel& first, const Kernel& second);
+// Whether beside(part,i) applies.
+bool go_beside(const Kernel&, const std::string& part, const std::string& i);
 // A kernel of each nest, where some of them sum up what others fill; of a repeated kernel as the first time has it. Else
 // the kernel.
 std::vector<Kernel> nests_apart(const Kernel&);
+// The body of a loop as iteration `i` has it.
+std::vector<Stmt> iteration(const Stmt& loop, int64_t i);
 // Iterations of a loop, or -1 where their number is not constant.
 int64_t trips(const Stmt&);
 // exp, log, tanh, erf, pow in terms of the other operations (math.cpp).

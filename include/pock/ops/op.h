@@ -237,7 +237,8 @@ struct JoinedKernel {
 // the pointwise nodes that make them, those fill a workspace in front of it, from where the schedule moves them.
 bool loads_often(const loop::Kernel& nest, const loop::BufferRef&);
 // The kernel of nodes that share a number (Node::kernel), or of one alone. Values that stay inside are not stored. None
-// where the nodes cannot be one kernel: all but one are pointwise, and what stands before that one must stay inside.
+// where the nodes cannot be one kernel: all but one are pointwise, and what stands before that one must stay inside; or it
+// sums up one value that those before it store, which may have another such node among them (loop::behind).
 std::optional<JoinedKernel> lower_nodes(const Graph&, const std::vector<Node*>& nodes);
 // The same of nodes that might share one, with these values inside.
 std::optional<JoinedKernel> lower_nodes(const std::vector<Node*>& nodes,
