@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
-#define TOML_ENABLE_FORMATTERS 0
-#include <toml++/toml.h>
 
 #include "pock/codegen/target.h"
+#include "pock/support/temporary_folder.h"
+#include "pock/support/toml_file.h"
 #include "regress.h"
 
 namespace pock {
@@ -13,50 +13,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class File {
+class File : TomlFile {
  public:
-  explicit File(std::string path) : path_(std::move(path)) {}
+  explicit File(std::string path) : TomlFile(read_file(path), path, "a list"), path_(std::move(path)) {}
 
   RegressFile read() {
-    toml::table all;
-    try {
-      all = toml::parse_file(path_);
-    } catch (const toml::parse_error& e) {
-      throw Error(place(e.source()), "{}", e.description());
-    }
     result_.baseline = fs::path(path_).replace_extension(".json").string();
     for (const Metric& m : kMetrics) result_.tolerance[m.name] = m.tolerance;
-    each_key(all, {"baseline", "tolerance", "case"}, [&](std::string_view key, const toml::node& value) {
+    each_key(all(), {"baseline", "tolerance", "case"}, [&](std::string_view key, const toml::node& value) {
       if (key == "baseline") result_.baseline = beside(text(value));
       if (key == "tolerance") tolerances(table(value));
       if (key == "case") cases(value);
     });
+    report().throw_if_any();
     if (result_.cases.empty()) throw error("{}: there is no [[case]]", path_);
     return std::move(result_);
   }
 
  private:
-  Loc place(const toml::source_region& where) const {
-    Loc loc;
-    loc.file = path_;
-    loc.line = static_cast<int>(where.begin.line);
-    loc.column = static_cast<int>(where.begin.column);
-    loc.what = "";
-    return loc;
-  }
-  template <class... Args>
-  Error fail(const toml::node& at, fmt::format_string<Args...> format, Args&&... args) const {
-    return Error(place(at.source()), format, std::forward<Args>(args)...);
-  }
-  template <class F>
-  void each_key(const toml::table& table, const std::vector<std::string_view>& known, const F& f) const {
-    for (const auto& [key, value] : table) {
-      if (std::find(known.begin(), known.end(), key.str()) == known.end())
-        throw Error(place(key.source()), "there is no key '{}'; here may stand {}", key.str(),
-                    fmt::join(known, ", "));
-      f(key.str(), value);
-    }
-  }
   std::string text(const toml::node& value) const {
     if (const auto* text = value.as_string(); text && !text->get().empty()) return text->get();
     throw fail(value, "want a text in quotes");
@@ -91,7 +65,7 @@ class File {
   void cases(const toml::node& value) {
     const toml::array* list = value.as_array();
     if (!list) throw fail(value, "a case begins with [[case]]");
-    for (const toml::node& item : *list) one_case(item, table(item));
+    for (const toml::node& item : *list) report().collect([&] { one_case(item, table(item)); });
   }
 
   void one_case(const toml::node& at, const toml::table& all) {

@@ -8,8 +8,8 @@
 #pragma once
 
 #include <algorithm>
-#include <initializer_list>
 #include <string>
+#include <vector>
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
 
@@ -32,7 +32,7 @@ class TomlFile {
 
   // Calls f(key, value) for each, whose Errors are collected; a key that is not `known` is a fault.
   template <class F>
-  void each_key(const toml::table& table, std::initializer_list<std::string_view> known, const F& f) {
+  void each_key(const toml::table& table, const std::vector<std::string_view>& known, const F& f) {
     for (const auto& [key, value] : table)
       report_.collect([&, &key = key, &value = value] {
         if (std::find(known.begin(), known.end(), key.str()) == known.end())
