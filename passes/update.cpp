@@ -149,7 +149,8 @@ class Updates {
   // As in PyTorch's clip_grad_norm_.
   void clip_norm(Value* norm) {
     Builder b(g_, norm->loc());
-    Value* ratio = b.div(scalar("clip_norm"), b.add(norm, b.constant(1e-6f)));
+    Value* safe = b.add(norm, b.constant(1e-6f));
+    Value* ratio = b.div(scalar("clip_norm"), safe);
     Value* factor = b.value("minimum", {ratio, b.constant(1)});
     for (Gradient& gradient : gradients_) gradient.value = b.mul(gradient.value, factor);
   }
