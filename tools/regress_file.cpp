@@ -4,7 +4,7 @@
 #include <set>
 
 #include "pock/codegen/target.h"
-#include "pock/support/temporary_folder.h"
+#include "pock/support/mapped_file.h"
 #include "pock/support/toml_file.h"
 #include "regress.h"
 
@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 
 class File : TomlFile {
  public:
-  explicit File(std::string path) : TomlFile(read_file(path), path, "a list"), path_(std::move(path)) {}
+  explicit File(std::string path)
+      : TomlFile(std::string(MappedFile(path).bytes()), path, "a list"), path_(std::move(path)) {}
 
   RegressFile read() {
     result_.baseline = fs::path(path_).replace_extension(".json").string();

@@ -97,6 +97,11 @@ class Parting {
       return;
     for (const Stmt& s : *body)
       if (&s != &*sum && reads({s}, read.get())) return;
+    // Both nests do what stands in front.
+    if (std::any_of(body->begin(), sum, [](const Stmt& s) {
+          return s.kind == StmtKind::when || (s.kind == StmtKind::store && s.buffer->space != Space::reg);
+        }))
+      return;
     sum_ = &*sum;
     before_.assign(body->begin(), sum);
     behind_.assign(sum + 1, body->end());

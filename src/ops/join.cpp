@@ -185,10 +185,6 @@ class Joining {
   std::vector<std::pair<BufferRef, const Value*>> bound_;  // arguments of the kernels of single nodes
 };
 
-}  // namespace
-
-namespace {
-
 // Where the last nest reads what others in front of it store: its nodes, with those that make inputs for it alone and those
 // that read its results. Else empty.
 std::vector<Node*> second_nest(const std::vector<Node*>& nodes, const Inside& inside) {

@@ -174,6 +174,11 @@ TEST_F(Regress, SaysWhatIsWrongWithTheList) {
     EXPECT_EQ(ran.out, "") << text;
     EXPECT_NE(ran.err.find(why), std::string::npos) << text << "\n" << ran.err;
   }
+  for (const char* no_file : {".", "missing.toml"}) {
+    Ran ran = run({kPockc, "regress", no_file}, dir.path);
+    EXPECT_EQ(ran.status, 1) << ran.err;
+    EXPECT_NE(ran.err.find(no_file), std::string::npos) << ran.err;
+  }
   list({});
   Ran none = regress({"--baseline", "no.json"});
   EXPECT_NE(none.err.find("there is no baseline 'no.json'; --update writes it"), std::string::npos)
