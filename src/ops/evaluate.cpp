@@ -208,7 +208,11 @@ std::vector<Data> evaluate_node(const Node& n, const std::vector<Data>& inputs) 
   for (size_t i = 0; i < inputs.size(); ++i) m.set(n.in(i), inputs[i]);
   evaluate(n, m);
   std::vector<Data> results;
-  for (const Value* v : n.results()) results.push_back(m.raw(v));
+  for (const Value* v : n.results()) {
+    std::vector<std::byte> elements(m.raw(v)->size());
+    unpack(v->type, m.raw(v)->data(), elements.data());
+    results.push_back(make_data(elements.data(), elements.size()));
+  }
   return results;
 }
 
